@@ -96,7 +96,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
 
 def _print_version(context: click.Context, _: click.Parameter, value: object) -> None:
     if value and not context.resilient_parsing:
-        # To look at a checkout takes some milliseconds, which no other command has to wait.
+        # To look at a checkout takes some milliseconds, which only commands that ask a daemon have to wait, too.
         from sessiond.build import BUILD
 
         click.echo(f"sessiond, version {__version__}, build {BUILD}")

@@ -1,4 +1,4 @@
-"""What one or two connections ask for leaves the calls of all others their room and their turn."""
+"""Two connections that ask for all they may leave the calls of all other ones their room and their turn."""
 
 from __future__ import annotations
 

@@ -138,11 +138,17 @@ async def refused(wire: Wire, request: Any) -> Refusal:
     return told.value
 
 
+@pytest.fixture
+def dead(tmp_path: Path) -> Path:
+    """Return a folder outside the profile."""
+    folder = tmp_path.resolve() / "dead"
+    folder.mkdir()
+    return folder
+
+
 async def test_a_folder_that_hangs_stops_no_other_call(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, dead: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dead = tmp_path.resolve() / "dead"
-    dead.mkdir()
     files = HungFiles(dead, monkeypatch)
     async with (
         House(home, files).daemon() as daemon,
@@ -182,10 +188,8 @@ async def _answers_again(wire: Wire, path: str) -> None:
 
 
 async def test_files_that_clients_name_in_a_hung_folder_stop_no_other_call(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, dead: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dead = tmp_path.resolve() / "dead"
-    dead.mkdir()
     files = HungWrites(dead, monkeypatch)
     async with House(home, files).daemon() as daemon, AsyncExitStack() as clients:
         wire, *others = [await clients.enter_async_context(daemon.connect()) for _ in range(5)]

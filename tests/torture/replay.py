@@ -101,7 +101,7 @@ class Replay:
         self.heads: dict[str, tuple[int, int]] = {"main": (0, 0)}
         """The leaf of each head, and the line that moved the head last."""
         self.moves: dict[str, list[tuple[int, int]]] = {"main": [(0, 0)]}
-        """What each head has been in `heads`, the latest last; a dropped head has no moves."""
+        """The places that each head has had in `heads`, the latest last; a dropped head has no moves."""
         self.labels: dict[int, str] = {}
         self.title: str | None = None
         self.message_total = 0

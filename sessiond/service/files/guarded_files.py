@@ -1,8 +1,8 @@
 """Looks at places outside the profile: roots of other programs, and folders. Each has a few seconds.
 
 Law: a look at a place that does not answer ends, by an error that names the place, and holds no thread but those
-of its place. While the place is silent, the next looks there are refused at once; one in a few seconds is tried, and is not waited for.
-What changes a file is not guarded, since its outcome must be known.
+of its place. While the place is silent, the next looks there are refused at once; one in a few seconds is tried,
+and is not waited for. Calls that change a file are not guarded, since their outcome must be known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sessiond.limits import PLACE_PATIENCE_SECONDS
 from sessiond.service.thread_pool import Outcome, ThreadPool
 from sessiond.visible import printable
 
-__all__ = ["guarded"]
+__all__ = ["Answer", "guarded", "is_silence"]
 
 T = TypeVar("T")
 P = TypeVar("P", Path, Path | str)
@@ -92,10 +92,9 @@ class _GuardedFiles:
     def open_read(self, path: Path) -> int:
         """Open a file for reading only."""
         place = self._place_of(str(path))
-        if not place:
-            return self._files.open_read(path)
         fd = self._look(place, lambda: self._files.open_read(path), too_late=self._close)
-        self._read_at[fd] = place
+        if place:
+            self._read_at[fd] = place
         return fd
 
     def open_update(self, path: Path) -> int:
@@ -119,19 +118,11 @@ class _GuardedFiles:
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
         """Return up to `count` bytes at an offset."""
-        place = self._read_at.get(fd)
-        if place is None:
-            return self._files.pread(fd, count, offset)
-        return self._look(place, lambda: self._files.pread(fd, count, offset))
+        return self._look(self._read_at.get(fd, ""), lambda: self._files.pread(fd, count, offset))
 
     def fstat(self, fd: int) -> FileStat:
         """Return the stat result of the file behind a descriptor."""
-        place = self._read_at.get(fd)
-        return (
-            self._files.fstat(fd)
-            if place is None
-            else self._look(place, lambda: self._files.fstat(fd))
-        )
+        return self._look(self._read_at.get(fd, ""), lambda: self._files.fstat(fd))
 
     def stat(self, path: Path) -> FileStat:
         """Return the stat result of the file that the name leads to."""
@@ -160,16 +151,18 @@ class _GuardedFiles:
     def _at(
         self, path: P, look: Callable[[P], T], too_late: Callable[[T], object] | None = None
     ) -> T:
-        place = self._place_of(os.fspath(path))
-        return self._look(place, lambda: look(path), too_late) if place else look(path)
+        return self._look(self._place_of(os.fspath(path)), lambda: look(path), too_late)
 
     def _look(
         self, place: str, look: Callable[[], T], too_late: Callable[[T], object] | None = None
     ) -> T:
         """Return what a look at a place finds; `too_late` takes a result that comes behind the end of the wait.
 
-        Raises what the look raises, and TimeoutError for a place that does not answer.
+        A look in the profile is taken by the caller. Raises what the look raises, and TimeoutError for a place that
+        does not answer.
         """
+        if not place:
+            return look()
         tried = self._silent.get(place)
         if tried is not None and monotonic() - tried < PLACE_PATIENCE_SECONDS:
             raise _silence(place)
