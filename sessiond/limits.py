@@ -304,8 +304,8 @@ NESTED_LEVELS_MAX: Final = 500
 
 # service: time between the first change of a watched session and the look at its contexts.
 COMPACTION_LOOK_SECONDS: Final = 0.1
-# service/planning, service/copying: stored bytes of a context that is planned, summarised or
-# copied; more is too_large.
+# service/log/plan_lines: bytes of a context that is planned, summarised or copied, without those of its images
+# if it has more; more is too_large.
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 # service/compaction/division: plans of one session whose files are remembered; for other plans the
 # files are read again.

@@ -589,6 +589,9 @@ THEN gets the result, CATCH the error."
 
 ;;; Requests
 
+(defconst sessiond-client--page-messages-max 10000
+  "Number of messages of a page of a context, at most.")
+
 (defconst sessiond-client--reads
   '("server/ping" "server/info" "server/stats" "session/open" "session/close" "session/get"
     "session/list" "session/search" "session/resolve" "catalog/forest" "catalog/roots"
@@ -843,10 +846,34 @@ THEN gets the result, CATCH the error."
 
 (cl-defun sessiond-client-context (client session-id &key head then catch)
   "Ask CLIENT what a model is to see of HEAD of SESSION-ID.
-THEN gets the result, CATCH the error."
-  (sessiond-client-request client "session/build_context"
-                           (append (list :session_id session-id) (and head (list :head head)))
-                           :then then :catch catch))
+THEN gets the result, CATCH the error.  A context that is larger than an answer is asked for by
+pages, and THEN gets the whole of the context."
+  (let ((params (append (list :session_id session-id) (and head (list :head head)))))
+    (sessiond-client-request
+     client "session/build_context" params :then then
+     :catch (lambda (problem)
+              (if (sessiond-client-true-p (plist-get (plist-get problem :data) :pages))
+                  (sessiond-client--context-pages client params nil then catch)
+                (when catch (funcall catch problem)))))))
+
+(defun sessiond-client--context-pages (client params before then catch)
+  "Ask CLIENT for the pages of the context that PARAMS name, behind the pages BEFORE.
+THEN gets the whole context, CATCH the error."
+  (sessiond-client-request
+   client "session/build_context"
+   (append params (list :limit sessiond-client--page-messages-max)
+           (and before (list :cursor (plist-get (car before) :next_cursor))))
+   :catch catch
+   :then (lambda (page)
+           (let ((pages (cons page before)))
+             (if (sessiond-client-true-p (plist-get page :next_cursor))
+                 (sessiond-client--context-pages client params pages then catch)
+               (let ((whole (sessiond-client--without (car (last pages)) :next_cursor)))
+                 (dolist (list '(:messages :sources))
+                   (setq whole (plist-put whole list
+                                          (apply #'vconcat (mapcar (lambda (one) (plist-get one list))
+                                                                   (reverse pages))))))
+                 (when then (funcall then whole))))))))
 
 (cl-defun sessiond-client-list (client &key cwd limit then catch)
   "Ask CLIENT for the sessions of the project CWD, or for all, at most LIMIT.

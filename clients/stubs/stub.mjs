@@ -23,11 +23,14 @@ function requireOwn(path) {
 }
 /** Yield what the daemon sends, one JSON object a line, until the connection ends. */
 async function* read(connection) {
-  let rest = "";
+  let parts = [];
   for await (const chunk of connection.setEncoding("utf8")) {
-    const lines = (rest + chunk).split("\n");
-    rest = lines.pop();
-    yield* lines.map((line) => JSON.parse(line));
+    const [end, ...begins] = chunk.split("\n");
+    parts.push(end);
+    for (const begin of begins) {
+      yield JSON.parse(parts.join(""));
+      parts = [begin];
+    }
   }
 }
 /** Send a request; yield the result and the messages behind it. After a failure, send the request again. */
@@ -59,6 +62,22 @@ export const call = async (method, params) => { for await (const result of excha
 export const append = (session_id, message) =>
   call("session/append", { session_id, entry: { type: "message", id: crypto.randomUUID(), message } });
 
+/** Return what a model is sent; a context that is larger than an answer comes by pages. */
+export async function context(session_id) {
+  const params = { session_id };
+  const ask = () => call("session/build_context", params);
+  try { return await ask(); } catch (error) { if (!error.cause?.data.pages) throw error; }
+  params.limit = 10_000;
+  const { next_cursor, ...whole } = await ask();
+  for (params.cursor = next_cursor; params.cursor; ) {
+    const page = await ask();
+    whole.messages.push(...page.messages);
+    whole.sources.push(...page.sources);
+    params.cursor = page.next_cursor;
+  }
+  return whole;
+}
+
 /** Yield every event behind the cursor, once and in order, also over restarts of the daemon. */
 export async function* watch(session_id, cursor = { seq: 0 }) {
   const params = { session_id, after: cursor };
@@ -72,7 +91,7 @@ if (realpathSync(process.argv[1] ?? ".") === import.meta.filename) {
   const [command, session_id, word] = process.argv.slice(2);
   const show = (value) => console.log(JSON.stringify(value));
   if (command === "append" && word) show(await append(session_id, { role: "user", content: word }));
-  else if (command === "context") show(await call("session/build_context", { session_id }));
+  else if (command === "context") show(await context(session_id));
   else if (command === "watch") for await (const event of watch(session_id, word && JSON.parse(word))) show(event);
   else throw new Error("usage: stub.mjs append SESSION TEXT | watch SESSION [CURSOR] | context SESSION");
 }

@@ -42,6 +42,24 @@ def append(session_id, message):
     return next(exchange("session/append", {"session_id": session_id, "entry": entry}))
 
 
+def context(session_id):
+    """Return what a model is sent; a context that is larger than an answer comes by pages."""
+    params = {"session_id": session_id}
+    try:
+        return next(exchange("session/build_context", params))
+    except RuntimeError as error:
+        if not error.args[0]["data"].get("pages"):
+            raise
+    params["limit"] = 10_000
+    whole = page = next(exchange("session/build_context", params))
+    while page["next_cursor"]:
+        params["cursor"] = page["next_cursor"]
+        page = next(exchange("session/build_context", params))
+        whole["messages"] += page["messages"]
+        whole["sources"] += page["sources"]
+    return {name: value for name, value in whole.items() if name != "next_cursor"}
+
+
 def watch(session_id, cursor):
     """Yield every event behind the cursor, once and in order, also over restarts of the daemon."""
     params = {"session_id": session_id, "after": cursor}
@@ -60,6 +78,6 @@ if __name__ == "__main__":
             for message in watch(session, json.loads(*cursor or ['{"seq": 0}'])):
                 print(json.dumps(message), flush=True)
         case ["context", session]:
-            print(json.dumps(next(exchange("session/build_context", {"session_id": session}))))
+            print(json.dumps(context(session)))
         case _:
             sys.exit(__doc__)

@@ -36,6 +36,7 @@ try() { # try METHOD PARAMS: send a request on a new connection; set $result; wh
         case $line in
         '{"jsonrpc":"2.0","id":1,"result":'*) result=${line#*'"result":'}; result=${result%?}; return ;;
         '{"jsonrpc":"2.0","id":'*'"retryable":true'*) return 1 ;;
+        '{"jsonrpc":"2.0","id":1,"error":'*'"pages":true'*) result=; return ;; # larger than an answer
         '{"jsonrpc":"2.0","id":'*) line=${line#*'"error":'}; printf 'refused: %s\n' "${line%?}" >&2; exit 1 ;;
         esac
     done
@@ -47,7 +48,15 @@ call() { # call METHOD PARAMS: send a request, again after a failure, and print 
         [ $((failures += 1)) -lt 30 ] || { echo "no answer from $socket" >&2; exit 1; }
         sessiond start >/dev/null && sleep $((failures < 9 ? failures / 3 : 3)) || exit
     done
-    printf '%s\n' "$result" || exit
+    [ -z "$result" ] || printf '%s\n' "$result" || exit
+}
+context() { # context SESSION: print what a model is sent; a context that is larger than an answer by pages, a line each
+    page="\"session_id\":$(quote "$1")" cursor=
+    call session/build_context "{$page}" && [ -z "$result" ] || return
+    while call session/build_context "{$page,\"limit\":10000$cursor}"; do
+        cursor=${result##*'"next_cursor":'} && [ "$cursor" != 'null}' ] || return 0
+        cursor=",\"cursor\":${cursor%?}"
+    done
 }
 watch() { # watch SESSION CURSOR: print every event behind the cursor, once and in order, also over restarts
     after=$2 limit=999999999 # a session may be quiet
@@ -68,7 +77,7 @@ append:3) # every try has the same entry id, so the daemon knows a repetition
     entry="{\"type\":\"message\",\"id\":\"$id\",\"message\":{\"role\":\"user\",\"content\":$(quote "$3")}}"
     call session/append "{\"session_id\":$(quote "$2"),\"entry\":$entry}" ;;
 watch:[23]) watch "$2" "${3:-"{\"seq\":0}"}" ;;
-context:2) call session/build_context "{\"session_id\":$(quote "$2")}" ;;
+context:2) context "$2" ;;
 call:3) call "$2" "$3" ;;
 *) sed -n 3p "$0" >&2; exit 2 ;;
 esac

@@ -172,7 +172,9 @@ export interface BriefResult {
   fork_count: number | null;
 }
 
-/** Head or entry; the context that the caller holds; the view; further parts to include. */
+/**
+ * Head or entry; the context that the caller holds; the view; further parts to include; the page.
+ */
 export interface BuildContextParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -190,13 +192,18 @@ export interface BuildContextParams {
   shape?: "anthropic" | "openai" | "stored";
   /** Default: null. */
   include?: "system"[] | null;
+  /** Default: null. */
+  limit?: number | null;
+  /** Default: null. */
+  cursor?: string | null;
   _meta?: RequestMeta | null;
 }
 
 /**
  * Messages from index `unchanged` on, and the source entry of each message (null: no entry). The
- * first `unchanged` messages have equal bytes and equal sources in both contexts. `tokens` is an
- * estimate of the whole context, see "Estimates" in protocol.md.
+ * first `unchanged` messages have equal bytes and equal sources in both contexts, or stand on the
+ * pages before this one. `next_cursor` comes with pages only, and is null on the last one. `tokens`
+ * is an estimate of the whole context, see "Estimates" in protocol.md.
  */
 export interface BuildContextResult {
   messages: AgentMessage[];
@@ -209,6 +216,7 @@ export interface BuildContextResult {
   tokens: number;
   unchanged: number;
   system?: string | null;
+  next_cursor?: string | null;
 }
 
 /** The id of a pending request of this connection that the client gives up. */
@@ -3218,7 +3226,7 @@ export interface ErrorData {
   cancelled: {};
   version_unsupported: { supported_versions: string[] };
   permission_denied: { need: "read" | "write" };
-  too_large: { limit: number; size?: number };
+  too_large: { limit: number; size?: number; pages?: true };
   session_not_found: { session_id?: string; available?: string[]; entry_id?: string; ref?: string };
   session_exists: { session_id: string };
   session_locked: { holder: { pid: number; host: string | null; since: string | null } | null };

@@ -27,7 +27,7 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
     "cancelled": {},
     "version_unsupported": {"supported_versions": "string[]"},
     "permission_denied": {"need": '"read" | "write"'},
-    "too_large": {"limit": _NUMBER, "size?": _NUMBER},
+    "too_large": {"limit": _NUMBER, "size?": _NUMBER, "pages?": "true"},
     "session_not_found": {
         "session_id?": _TEXT,
         "available?": "string[]",

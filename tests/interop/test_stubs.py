@@ -26,6 +26,7 @@ import pytest
 import sessiond_client
 from tests.interop.test_conformance import CASES, skipped, with_daemon
 from tests.kit.foreign_places import PLACES, WAYS, overheard
+from tests.kit.large_context import put_large_context, require_large_context
 from tests.kit.other_user import OTHER_UID
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
@@ -511,3 +512,20 @@ def test_the_conformance_kit_runs_the_stubs(
     # What a stub is for is never left out; the shell's stub passes numbers on as they are spelled.
     spelled = {"retry-same-ids", "retry-same-key", "payload-after-restart"}
     assert NEVER_LEFT_OUT | (spelled if kind == "sh" else set()) <= outcomes.keys() - left_out
+
+
+def test_a_context_that_is_larger_than_an_answer_comes_whole(
+    stub: list[str], environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client:
+        put_large_context(client, SESSION)
+    done = run([*stub, "context", SESSION], environment)
+    assert done.returncode == 0, done.stderr[-1000:]
+    # The shell prints a page a line.
+    pages = [json.loads(line) for line in done.stdout.splitlines()]
+    contents = [message["content"] for page in pages for message in page["messages"]]
+    require_large_context(
+        [one[0] for one in contents],
+        [*map(len, contents)],
+        sum(len(page["sources"]) for page in pages),
+    )

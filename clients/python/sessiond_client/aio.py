@@ -242,7 +242,7 @@ class Client(AsyncMethods):
             patience=options.get("timeout", self._timeout) or 0.0,
         )
         driver = self._drivers.here()
-        await driver.waiter.run(driver.drive(call))
+        await driver.waiter.run(driver.ask(call))
         return call.outcome()
 
     def _standing(self) -> ConnectionState:

@@ -253,7 +253,7 @@ class BlockingClient(BlockingMethods):
             patience=options.get("timeout", self._timeout) or 0.0,
         )
         driver = self._drivers.here()
-        driver.waiter.run(driver.drive(call))
+        driver.waiter.run(driver.ask(call))
         return call.outcome()
 
     def _standing(self) -> ConnectionState:

@@ -68,6 +68,7 @@ class Call:
                 f"{name}: use client.subscribe(), subscribe_catalog() or subscribe_state()"
             )
         self.method = method
+        self._new_id = new_id
         self.params = _prepared(name, params, new_id)
         self.resend = _resend_of(name, self.params)
         is_change = name in SAFE or name == "session/create"
@@ -102,6 +103,17 @@ class Call:
     def is_settled(self) -> bool:
         """True once the call has its answer or its error."""
         return self.state is CallState.SETTLED
+
+    def like(self, params: Mapping[str, Any]) -> Call:
+        """Return a call of the same method with other params, and the same time left."""
+        return Call(
+            self.method,
+            params,
+            deadline=self.deadline,
+            new_id=self._new_id,
+            on_progress=self.on_progress,
+            patience=self.patience,
+        )
 
     def sent(self) -> None:
         """Note that the kernel took the first byte of the request."""

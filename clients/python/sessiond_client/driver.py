@@ -19,6 +19,7 @@ from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Exchange
 from sessiond_client.forks import look_for_forks
 from sessiond_client.limits import LAST_ANSWERS_SECONDS
+from sessiond_client.pages import Pages
 from sessiond_client.peer import ForeignSocket
 from sessiond_client.reach import Port, Reach, Start
 from sessiond_client.steps import Steps, Wait, Waiter
@@ -199,6 +200,21 @@ class CallDriver(Driver[Exchange, W]):
                 text = f"cannot connect to sessiond: {loss}"
                 raise ConnectionLost(text, outcome_unknown=False) from loss
             yield Wait(wait.on, write=False, until=min(wait.until, until))
+
+    def ask(self, call: Call) -> Steps:
+        """Make `call`, by pages if its answer is larger than an answer may be; it is settled when this ends."""
+        yield from self.drive(call)
+        if not Pages.are_needed(call.error):
+            return
+        pages = Pages(call.params)
+        while pages.params is not None:
+            page = call.like(pages.params)
+            yield from self.drive(page)
+            if page.error is not None:
+                call.error = page.error
+                return
+            pages.take(page.outcome())
+        call.result, call.error = pages.whole(), None
 
     def drive(self, call: Call) -> Steps:
         """Make `call`; it is settled when this ends. Closing it early abandons the call."""

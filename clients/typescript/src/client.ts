@@ -9,6 +9,7 @@ import { type CatalogChanged, Hints, type StateChanged } from "./hints.js";
 import { Lease, type LeaseParams } from "./lease.js";
 import { TIMEOUT_MS } from "./limits.js";
 import { Offer, type OfferOptions } from "./offer.js";
+import { byPages } from "./pages.js";
 import { Reach } from "./reach.js";
 import type { Stream } from "./stream.js";
 import { type DaemonInfo, warn } from "./versions.js";
@@ -134,7 +135,8 @@ export class Client extends Methods {
   }
 
   protected ask(method: string, params: object, options: CallOptions = {}): Promise<unknown> {
-    return this.#exchange.call(method, params as Values, options, options.timeoutMs ?? this.#timeoutMs);
+    const timeoutMs = options.timeoutMs ?? this.#timeoutMs;
+    return byPages(params as Values, (given) => this.#exchange.call(method, given, options, timeoutMs));
   }
 
   #follow<F extends Follow>(follow: F): F {

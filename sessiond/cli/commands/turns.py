@@ -14,7 +14,7 @@ from sessiond.cli.ui.output import emit_raw, note, say, table
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import when
 from sessiond.cli.ui.text import one_line
-from sessiond.visible import spelled_out
+from sessiond.visible import counted, spelled_out
 
 __all__ = ["COMMAND"]
 
@@ -118,6 +118,8 @@ def _facts(meta: Any) -> Iterator[str]:
     for name in ("name", "state", "kind", "path", "language", "url"):
         if isinstance(facts.get(name), str):
             yield facts[name]
+    if isinstance(facts.get("left_out"), int):
+        yield f"{counted(facts['left_out'], 'byte')} left out"
 
 
 COMMAND = turns

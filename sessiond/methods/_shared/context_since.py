@@ -1,4 +1,4 @@
-"""Context answers that hold only the messages new to the caller, in the requested view.
+"""Context answers that hold only the messages new to the caller, in the requested view, whole or by pages.
 
 Law: the common prefix of two contexts is found without comparing message by message. If one context
 grew from the other, the index alone tells the prefix. Views tell the prefix by the parts they share.
@@ -6,14 +6,17 @@ grew from the other, the index alone tells the prefix. Views tell the prefix by 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from anyio import to_thread
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond.errors import TooLarge
+from sessiond.limits import RESULT_BYTES_MAX
 from sessiond.methods._shared.common import encode, raw
-from sessiond.methods._shared.place import proof_of
+from sessiond.methods._shared.place import cursor_of, proof_of
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import EntryId
 from sessiond.service.actor.actor import SessionActor
@@ -23,6 +26,10 @@ from sessiond.session.providers.shapes import STORED, View
 from sessiond.session.settings import Settings
 
 __all__ = ["ContextQuestion", "Known"]
+
+# Room for what stands around the messages of an answer; a source costs an id and its quotes.
+_FRAME_BYTES: Final = 64 * 1024
+_SOURCE_BYTES: Final = 72
 
 
 class Known(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,8 +49,8 @@ class _Answer(Struct, frozen=True):
     system: str | UnsetType | None
 
 
-class ContextQuestion(Struct, frozen=True):
-    """Call of session/build_context: leaf, last line, known context, view."""
+class ContextQuestion(Struct, frozen=True, kw_only=True):
+    """Call of session/build_context: leaf, last line, known context, view, page."""
 
     actor: SessionActor
     leaf: int
@@ -52,6 +59,10 @@ class ContextQuestion(Struct, frozen=True):
     view: View
     system: str | UnsetType | None
     settings: Settings
+    start: int = 0
+    """Number of messages on the pages before this one."""
+    limit: int | None = None
+    """Most messages of a page; None if the caller asks for the whole context."""
 
     @property
     def is_stored(self) -> bool:
@@ -65,13 +76,21 @@ class ContextQuestion(Struct, frozen=True):
         A later `session_info` may set another model or level at an unchanged leaf, so its line is part of
         the name.
         """
-        mark, opened = self.view.mark, self.actor.opened
-        if isinstance(self.system, str):
-            mark += f".{sha256_hex(self.system.encode(errors='replace'))[:16]}"
-        elif self.system is None:
-            mark += ".none"
+        opened = self.actor.opened
         proof = proof_of(opened.session, (self.leaf, self.settings.stated_at))
-        return f"{opened.epoch}.{self.leaf}.{proof}{mark}"
+        return f"{opened.epoch}.{self.leaf}.{proof}{self._mark}"
+
+    @property
+    def _mark(self) -> str:
+        """Name of the view and of the system prompt that is included."""
+        if isinstance(self.system, str):
+            return f"{self.view.mark}.{sha256_hex(self.system.encode(errors='replace'))[:16]}"
+        return f"{self.view.mark}.none" if self.system is None else self.view.mark
+
+    @property
+    def pages(self) -> int:
+        """Number that all pages of one context have in their cursors: epoch, view and prompt fix the messages."""
+        return zlib.crc32(f"{self.actor.opened.epoch}{self._mark}".encode())
 
     @property
     def _held(self) -> int:
@@ -150,7 +169,7 @@ class ContextQuestion(Struct, frozen=True):
         return count
 
     def _stored_answer(self, context: Context, theirs: Context | None, tokens: int) -> Raw:
-        unchanged = 0
+        unchanged = self.start
         if theirs is not None:
             if self.known is not None and self.known.count == theirs.count:
                 unchanged = context.shared(theirs)
@@ -196,7 +215,7 @@ class ContextQuestion(Struct, frozen=True):
             first.append(encode({"role": "system", "content": system}))
         elif system is not UNSET and self.view.shape == "anthropic":
             system = "\n\n".join([*([system] if system else []), *shown.system()]) or None
-        unchanged = 0
+        unchanged = self.start
         if self.known is not None and theirs is not None:
             same_prompt = self._prompt_seq <= self._held or not first
             if same_prompt and self.known.count == len(first) + theirs.count:
@@ -223,5 +242,36 @@ class ContextQuestion(Struct, frozen=True):
         }
         if answer.system is not UNSET:
             tail["system"] = answer.system
-        messages, sources = b",".join(answer.bodies), encode(answer.sources)
+        count, size = _fitting(answer.bodies[: self.limit], len(encode(tail)))
+        if self.limit is not None:
+            session, after = self.actor.opened.session, answer.unchanged + count
+            is_last = count == len(answer.bodies)
+            cursor = None if is_last else cursor_of(session, (self.leaf,), after, self.pages)
+            tail["next_cursor"] = cursor
+        elif count < len(answer.bodies):
+            raise TooLarge(
+                "the context is larger than an answer may be: ask for its pages with limit",
+                limit=RESULT_BYTES_MAX,
+                size=size,
+                pages=True,
+            )
+        messages, sources = b",".join(answer.bodies[:count]), encode(answer.sources[:count])
         return raw((b'{"messages":[', messages, b'],"sources":', sources, b",", encode(tail)[1:]))
+
+
+def _fitting(bodies: Sequence[bytes], tail: int) -> tuple[int, int]:
+    """Return how many messages an answer with a tail of so many bytes holds, and the bytes of all of them.
+
+    Raises TooLarge if not even the first one fits.
+    """
+    size, count = _FRAME_BYTES + tail, 0
+    for body in bodies:
+        size += len(body) + _SOURCE_BYTES
+        count += size <= RESULT_BYTES_MAX
+    if bodies and not count:
+        raise TooLarge(
+            "a message of the context is larger than an answer may be: session/entry reads its entry",
+            limit=RESULT_BYTES_MAX,
+            size=len(bodies[0]),
+        )
+    return count, size

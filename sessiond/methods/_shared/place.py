@@ -14,7 +14,15 @@ from sessiond.model.digests import key_digest
 from sessiond.model.ids import MAIN
 from sessiond.session.index import Session
 
-__all__ = ["AtEntryOrHead", "cursor_numbers", "cursor_of", "head_leaf", "leaf_of", "proof_of"]
+__all__ = [
+    "AtEntryOrHead",
+    "cursor_numbers",
+    "cursor_of",
+    "head_leaf",
+    "leaf_of",
+    "other_cursor",
+    "proof_of",
+]
 
 _PROOF_DIGITS: Final = 12
 
@@ -80,7 +88,12 @@ def cursor_numbers(
         is_here = is_falling and seqs[0] <= session.seq and proof == proof_of(session, seqs)
         if is_here and (not nodes or all(map(session.is_node, seqs))):
             return found
-    raise InvalidParams(
+    raise other_cursor()
+
+
+def other_cursor() -> InvalidParams:
+    """Return the refusal of a cursor that names no place in what the caller asks for."""
+    return InvalidParams(
         "no cursor of this method, or the session has other content by now: ask for the first page",
         path="cursor",
     )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from anyio import to_thread
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond.dialects.lenient_json import lenient, text
+from sessiond.dialects.lenient_json import fields, lenient, text
 from sessiond.errors import HeadNotFound
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, RESULT_BYTES_MAX
 from sessiond.methods._shared.common import (
@@ -37,6 +37,8 @@ __all__ = ["METHOD"]
 
 # Room for what stands around the turns of an answer.
 _FRAME_BYTES: Final = 4096
+# Of a turn that alone is larger than an answer: bytes of a block that is shown whole, tried in this order.
+_BLOCK_BYTES: Final = (64 * 1024, 8 * 1024, 1024)
 STREAMING_STATES: Final = frozenset({"thinking", "executing", "streaming"})
 """States of presence in which a client works on the last turn of its head."""
 
@@ -122,7 +124,7 @@ def _read(actor: SessionActor, params: TurnsParams, page: _Page, upto: int) -> R
         turn = read_turn(opened, span, is_last=is_last)
         if is_last and page.is_streaming and turn.status == "pending":
             turn.status = "streaming"
-        shown = _shown(turn, span, params.view)
+        shown = _fitting(turn, span, params.view)
         size += len(shown) + 1
         if found and size > RESULT_BYTES_MAX:
             spans = chain((span,), spans)
@@ -146,6 +148,32 @@ def _spans(actor: SessionActor, page: _Page, *, from_end: bool) -> Iterator[Turn
     path = session.path(page.leaf)
     first = 0 if page.at is None else bisect_left(path, page.at)
     return turns_down(session, path[first:], answers_call)
+
+
+def _fitting(turn: ShownTurn, span: TurnSpan, view: str) -> bytes:
+    """Return the turn; where it alone is larger than an answer, without the contents of its largest blocks."""
+    shown = _shown(turn, span, view)
+    for block_bytes in _BLOCK_BYTES:
+        if len(shown) <= RESULT_BYTES_MAX - _FRAME_BYTES:
+            break
+        turn.request = [_light(part, block_bytes) for part in turn.request]
+        turn.response = [_light(part, block_bytes) for part in turn.response]
+        shown = _shown(turn, span, view)
+    return shown
+
+
+def _light(part: TurnPart, bytes_max: int) -> TurnPart:
+    """Return a block; of a larger one its type, and in its metadata how many bytes were left out."""
+    size, meta = len(encode(part)), b"{}"
+    if size <= bytes_max:
+        return part
+    if isinstance(part, ShownBlock):
+        word = part.type
+        if part.meta is not UNSET and len(part.meta) < bytes_max // 2:
+            meta = bytes(part.meta)
+    else:
+        word = text(lenient(part).get("type")) or "custom"
+    return ShownBlock.of(word, "", {**fields(meta), "left_out": size})
 
 
 def _shown(turn: ShownTurn, span: TurnSpan, view: str) -> bytes:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sessiond.dialects.base import ContextLine
-from sessiond.errors import TooLarge
-from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.plan_lines import plan_lines
 from sessiond.session.compaction.branching import BranchMaterial, LeftStep, entries_left, gather
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.context.tokens import Estimator
@@ -27,20 +24,13 @@ def told_of_branch(
     Raises StorageError, TooLarge.
     """
     seqs = entries_left(opened.session, *places)
-    size = sum(map(opened.journal.line_bytes, seqs))
-    if size > PLAN_BYTES_MAX:
-        raise TooLarge(
-            "the branch is larger than a plan may read: send a summary of your own to"
-            " session/branch",
-            limit=PLAN_BYTES_MAX,
-            size=size,
-        )
-    return gather(_steps(opened, seqs, estimator), budget, policy.preset.files)
-
-
-def _steps(opened: OpenSession, seqs: Sequence[int], estimator: Estimator) -> list[LeftStep]:
-    lines = opened.journal.read_many(seqs)
-    return [_step(opened, seq, line, estimator) for seq, line in zip(seqs, lines, strict=True)]
+    lines = plan_lines(
+        opened.journal,
+        seqs,
+        "the branch is larger than a plan may read: send a summary of your own to session/branch",
+    )
+    steps = [_step(opened, seq, line, estimator) for seq, line in zip(seqs, lines, strict=True)]
+    return gather(steps, budget, policy.preset.files)
 
 
 def _step(opened: OpenSession, seq: int, line: bytes, estimator: Estimator) -> LeftStep:

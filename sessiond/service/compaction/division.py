@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
-from sessiond.errors import EntryInvalid, TooLarge
-from sessiond.limits import PLAN_BYTES_MAX
+from sessiond.errors import EntryInvalid
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.context.context_lines import context_line
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.plan_lines import plan_lines
 from sessiond.session.compaction.cut_point import (
     Parts,
     Past,
@@ -98,18 +98,15 @@ def _read(opened: OpenSession, leaf: int, estimator: Estimator) -> tuple[Past, l
     """Return what an earlier compaction left, and the entries since, with those that it kept."""
     session, dialect = opened.session, opened.dialect
     seqs = plan_context(session, leaf).seqs
-    size = sum(map(opened.journal.line_bytes, seqs))
-    if size > PLAN_BYTES_MAX:
-        raise TooLarge(
-            "the context is larger than a plan may read: compact with summary and"
-            " first_kept_entry_id",
-            limit=PLAN_BYTES_MAX,
-            size=size,
-        )
+    found = plan_lines(
+        opened.journal,
+        seqs,
+        "the context is larger than a plan may read: compact with summary and first_kept_entry_id",
+    )
     compaction = session.compaction_refs[leaf]
     lines = [
         context_line(opened, seq, line, compaction, lists=False)
-        for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
+        for seq, line in zip(seqs, found, strict=True)
     ]
     said: dict[str, ParsedMessage] = {}
     replaced: list[ParsedMessage] = []

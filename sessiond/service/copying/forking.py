@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from sessiond.errors import TooLarge
-from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.entries import Entry, ModelChange
 from sessiond.model.row import Kind, ModelName
 from sessiond.service.context.context_lines import context_line
@@ -32,6 +30,7 @@ from sessiond.service.copying.source import (
     message_index,
     state_seqs,
 )
+from sessiond.service.log.plan_lines import plan_lines
 from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
 from sessiond.session.context.context import plan_context
 
@@ -139,16 +138,14 @@ def _context(source: Source, leaf: int, keep: int | None) -> _Context:
     """
     session, opened = source.session, source.opened
     plan = plan_context(session, leaf)
-    size = sum(map(opened.journal.line_bytes, plan.seqs))
-    if size > PLAN_BYTES_MAX:
-        raise TooLarge(
-            "the context is too large to be copied; fork its path with entries: path",
-            limit=PLAN_BYTES_MAX,
-            size=size,
-        )
+    found = plan_lines(
+        opened.journal,
+        plan.seqs,
+        "the context is too large to be copied; fork its path with entries: path",
+    )
     lines = [
         context_line(opened, seq, line, plan.compaction, lists=False)
-        for seq, line in zip(plan.seqs, opened.journal.read_many(plan.seqs), strict=True)
+        for seq, line in zip(plan.seqs, found, strict=True)
     ]
     sources = [message.source for message in opened.dialect.context(lines)]
     count = len(sources) if keep is None else min(keep, len(sources))

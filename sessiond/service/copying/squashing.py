@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET, Struct
 
 from sessiond.dialects.base import ContextLine
-from sessiond.errors import InvalidParams, TooLarge
-from sessiond.limits import PLAN_BYTES_MAX
+from sessiond.errors import InvalidParams
 from sessiond.model.entries import Compaction
 from sessiond.model.ids import MAIN
 from sessiond.model.parsed_message import ParsedMessage
@@ -16,6 +15,7 @@ from sessiond.model.plans import SquashPlan
 from sessiond.model.requests import SummarizeParams
 from sessiond.model.row import Kind
 from sessiond.service.copying.source import Source
+from sessiond.service.log.plan_lines import plan_lines
 from sessiond.service.summaries.summarizers import Wanted
 from sessiond.session.compaction.policy import Preset, stored_summary
 from sessiond.session.compaction.prompts import squash_prompt
@@ -38,18 +38,15 @@ def plan_squash(source: Source, seqs: Sequence[int], preset: Preset) -> Squash:
 
     Raises InvalidParams, TooLarge, StorageError.
     """
-    size = sum(map(source.opened.journal.line_bytes, seqs))
-    if size > PLAN_BYTES_MAX:
-        raise TooLarge(
-            "the entries are larger than a prompt may be: send a summary of your own as"
-            " squash.summary",
-            limit=PLAN_BYTES_MAX,
-            size=size,
-        )
+    lines = plan_lines(
+        source.opened.journal,
+        seqs,
+        "the entries are larger than a prompt may be: send a summary of your own as squash.summary",
+    )
     told: dict[str, list[ParsedMessage]] = {}
     read: list[str] = []
     modified: list[str] = []
-    for seq, line in zip(seqs, source.opened.journal.read_many(seqs), strict=True):
+    for seq, line in zip(seqs, lines, strict=True):
         readings = list(_readings(source, seq, line))
         if readings:
             told[source.session.names[seq]] = readings

@@ -6,6 +6,7 @@ indexer.py       the first line of a file and the lines behind into a new index
 log_reader.py    lines without blocking the loop
 annotations.py   what is known about an entry, added up
 chunks.py        lines that are read at once
+plan_lines.py    the lines of a plan, without the bytes of images where the lines are too large
 turn_reader.py   turns from lines
 out_of_sight.py  the error of a call while a shared store does not answer
 rewritten.py     lines that are not as indexed

@@ -21,6 +21,7 @@ from tests.interop.test_stubs import (
     python_client,
     say,
 )
+from tests.kit.large_context import put_large_context, require_large_context
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 
@@ -208,3 +209,24 @@ def test_a_number_is_a_value_and_what_json_has_no_word_for_is_an_error(editor: E
     for value in ("1.0e+INF", "0.0e+NaN", half, "'symbol"):
         refused = f"(condition-case nil (sessiond-client-encode (list :a {value})) (error 1))"
         assert editor.eval(refused) == 1
+
+
+def test_a_context_that_is_larger_than_an_answer_comes_whole(
+    editor: Editor, environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client:
+        put_large_context(client, SESSION)
+    editor.eval(
+        f"""(progn (setq driver-answers nil)
+        (sessiond-client-context (sessiond-client-shared) {quoted(SESSION)}
+          :then (lambda (result)
+            (let ((said (mapcar (lambda (one) (plist-get one :content))
+                                (plist-get result :messages))))
+              (push (list :first (vconcat (mapcar (lambda (one) (substring one 0 1)) said))
+                          :size (vconcat (mapcar #'length said))
+                          :sources (length (plist-get result :sources)))
+                    driver-answers)))
+          :catch (lambda (error) (push error driver-answers))) nil)"""
+    )
+    found: Json = editor.until("(car driver-answers)")
+    require_large_context(found["first"], found["size"], found["sources"])

@@ -13,6 +13,7 @@ import pytest
 from tests.interop.neovim.acts import SESSION, asked, say, stored
 from tests.interop.neovim.editor import Editor, editing
 from tests.interop.test_stubs import python_client, run
+from tests.kit.large_context import put_large_context, require_large_context
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
@@ -172,3 +173,25 @@ def test_only_a_change_without_an_answer_has_an_unknown_outcome(
     editor.lua("require('sessiond.view').complain(...)", failure)
     advice = "look before you try again" if is_unknown else "see `sessiond status`"
     editor.until(lambda: advice in editor.messages())
+
+
+def test_a_context_that_is_larger_than_an_answer_comes_whole(
+    editor: Editor, environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client:
+        put_large_context(client, "of-many-pages")
+    editor.lua(
+        """
+        require("sessiond").context("of-many-pages", {}, function(failure, result)
+          _G.outcome = failure and { failure.message } or {
+            vim.tbl_map(function(one) return one.content:sub(1, 1) end, result.messages),
+            vim.tbl_map(function(one) return #one.content end, result.messages),
+            #result.sources,
+            result.next_cursor == nil,
+          }
+        end)
+        """
+    )
+    *found, is_whole = editor.until(lambda: editor.lua("return _G.outcome"))
+    require_large_context(*found)
+    assert is_whole

@@ -15,6 +15,7 @@ import pytest
 from sessiond_client import BlockingClient, connect_blocking
 from sessiond_client.place import UnsafeFolder, socket_place
 from tests.kit.driver import Driver, JsError
+from tests.kit.large_context import put_large_context, require_large_context
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
@@ -428,3 +429,17 @@ def test_a_call_on_its_way_when_the_client_closes_has_an_unknown_outcome(
     finally:
         os.kill(server.pid, signal.SIGCONT)
     assert told == [["ClientClosed", True], ["ClientClosed", False]]
+
+
+def test_a_context_that_is_larger_than_an_answer_comes_whole(js: Driver, server: Daemon) -> None:
+    with other(server) as client:
+        put_large_context(client, "of-many-pages")
+    found = js(
+        """
+        const whole = await c.buildContext({session_id: "of-many-pages"});
+        return [whole.messages.map((m) => m.content[0]), whole.messages.map((m) => m.content.length),
+                whole.sources.length, "next_cursor" in whole];
+        """
+    )
+    require_large_context(*found[:3])
+    assert found[3] is False

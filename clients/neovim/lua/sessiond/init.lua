@@ -3,6 +3,8 @@
 -- Law: nothing connects before the first call. `error` is nil or {code, kind, message, retryable, data, outcome_unknown}.
 local M = {}
 
+local MESSAGES_MAX = 10000
+
 local options = {}
 local shared
 
@@ -58,9 +60,32 @@ function M.heads(session_id, callback)
   return M.call("session/heads", { session_id = session_id }, callback)
 end
 
--- Build the context of a model. `params` may have `head`, `shape`, `if_none_match`, `known`.
+-- Build the context of a model, by pages if it is larger than an answer. `params` may have `head`, `shape`,
+-- `if_none_match`, `known`.
 function M.context(session_id, params, callback)
-  return M.call("session/build_context", vim.tbl_extend("force", params or {}, { session_id = session_id }), callback)
+  local given = vim.tbl_extend("force", params or {}, { session_id = session_id })
+  local whole
+  local function take(failure, page)
+    if failure then
+      return callback(failure)
+    end
+    whole = whole or vim.tbl_extend("force", page, { messages = {}, sources = {} })
+    vim.list_extend(whole.messages, page.messages or {})
+    vim.list_extend(whole.sources, page.sources or {})
+    given.cursor = page.next_cursor
+    if not given.cursor or given.cursor == vim.NIL then
+      whole.next_cursor = nil
+      return callback(nil, whole)
+    end
+    M.call("session/build_context", given, take)
+  end
+  return M.call("session/build_context", given, function(failure, ...)
+    if failure and (failure.data or {}).pages == true then
+      given.limit = MESSAGES_MAX
+      return M.call("session/build_context", given, take)
+    end
+    callback(failure, ...)
+  end)
 end
 
 -- List sessions; without `cwd` those of the folder of the editor.

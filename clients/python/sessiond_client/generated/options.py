@@ -445,7 +445,7 @@ class TurnsOptions(Timed, total=False):
 class ContextOptions(Timed, total=False):
     """Optional parameters of session/build_context.
 
-    Head or entry; the context that the caller holds; the view; further parts to include.
+    Head or entry; the context that the caller holds; the view; further parts to include; the page.
 
     The context that `known` and `if_none_match` name is kept by the caller.
     """
@@ -457,6 +457,8 @@ class ContextOptions(Timed, total=False):
     repair: bool
     shape: Literal["anthropic", "openai", "stored"]
     include: Sequence[Literal["system"]]
+    limit: int
+    cursor: str
 
 
 class PlanCompactionOptions(Timed, total=False):
