@@ -566,6 +566,12 @@ AGENT_LIST_BYTES_MAX: Final = 256 * 1024
 AGENT_LIST_PART_BYTES: Final = 64 * 1024
 AGENT_LIST_STEP_BYTES: Final = 16 * 1024
 AGENT_LIST_LINES: Final = 1000
+# service/listing: a file of another agent of which a list has read a part is read whole, for its figures, once
+# nobody has written to it for so long, and for as long as the reading may take at so many bytes a second; a
+# larger file keeps the figures of a part until it is opened.
+FIGURES_QUIET_SECONDS: Final = 1.0
+FIGURES_BYTES_PER_SECOND: Final = 20 * 1024 * 1024
+FIGURES_BYTES_MAX: Final = 256 * 1024 * 1024
 # service: bytes of one output of a tool, which another agent keeps in a file of its own, that a copy of its
 # session takes into a result, and of all of them in one copy; the rest is left out, with a note.
 AGENT_OUTPUT_BYTES_MAX: Final = 64 * 1024

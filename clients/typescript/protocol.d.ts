@@ -716,6 +716,7 @@ export interface ForestNode {
   created_at: string;
   updated_at: string;
   message_count: number;
+  partial?: boolean;
   indent?: number;
   connector?: boolean;
   last?: boolean;

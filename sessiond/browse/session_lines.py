@@ -23,7 +23,7 @@ def list_line(session: SessionInfo, *, with_folder: bool) -> Line:
     left = [
         Part(f" {clock(session.updated_at):16}  ", "cyan"),
         Part(f"{line_of(state, 8):8}  ", "yellow" if state in {"active", "busy"} else ""),
-        Part(f"{session.message_count or 0:>5}  "),
+        Part(_messages(session)),
         Part("[archived] " if session.archived else "", "yellow"),
         Part(name_of(session)),
     ]
@@ -48,11 +48,16 @@ def forest_line(node: ForestNode) -> Line:
         Part(" (its parent is not listed)" if node.orphan else "", "yellow"),
     ]
     right = [
-        Part(f"{node.message_count or 0:>5}  "),
+        Part(_messages(node)),
         Part(f"{clock(node.updated_at)}  ", "cyan"),
         Part(f"{short_id(node.session_id)} ", "cyan"),
     ]
     return Line(left, right)
+
+
+def _messages(session: SessionInfo | ForestNode) -> str:
+    """Return the number of messages; where only a part of the file was read, there are at least so many."""
+    return f"{session.message_count or 0:>5}{'+' if session.partial else ' '} "
 
 
 def _folder(path: str | None) -> str:

@@ -34,6 +34,7 @@ from sessiond.catalog.statements import (
     find_shown,
     find_titles,
     insert,
+    known_parts,
     place,
     tables_in_use,
     unlist,
@@ -95,6 +96,10 @@ class Catalog:
     def all(self) -> list[Known]:
         """Return the records of all files."""
         return self.file.use(all_known)
+
+    def parts(self) -> list[Known]:
+        """Return the records of files of which the rows show the figures of a part."""
+        return self.file.use(known_parts)
 
     def put(self, rows: Sequence[Stored], gone: Iterable[str] = ()) -> dict[str, Shown]:
         """Store `rows` and unlist the sessions `gone`, in one transaction.

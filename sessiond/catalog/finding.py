@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
+from sessiond.catalog.statements import IS_PART
 from sessiond.limits import REF_BEGINNING_MIN
 
 __all__ = [
@@ -36,7 +37,7 @@ _IS_RANDOM: Final = "length(session_id) IN (32, 36) AND session_id NOT GLOB '*[^
 _FOUND: Final = "session_id, title, cwd, updated_at, info"
 _RELATIVE: Final = (
     "session_id, path, parent_id, parent_path, title, cwd, archived, created_at, updated_at, "
-    "message_count"
+    f"message_count, {IS_PART}"
 )
 
 
@@ -161,9 +162,9 @@ def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> li
 
 
 def _relative(
-    row: tuple[str, str, str | None, str | None, str | None, str, int, str, str, int],
+    row: tuple[str, str, str | None, str | None, str | None, str, int, str, str, int, int],
 ) -> Relative:
-    session_id, path, parent_id, parent_path, title, cwd, archived, created, updated, count = row
+    session_id, path, parent_id, parent_path, title, cwd, archived, created, updated, *rest = row
     return Relative(
         session_id=session_id,
         path=path,
@@ -174,5 +175,6 @@ def _relative(
         archived=bool(archived),
         created_at=created,
         updated_at=updated,
-        message_count=count,
+        message_count=rest[0],
+        is_part=bool(rest[1]),
     )

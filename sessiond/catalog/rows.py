@@ -111,6 +111,8 @@ class Stored(Struct, frozen=True):
     fingerprint: Fingerprint
     facts: Facts
     info: bytes
+    is_part: bool = False
+    """True if the figures are those of a part of the file."""
 
 
 class Shown(Struct, frozen=True):
@@ -151,3 +153,5 @@ class Relative(Struct, frozen=True):
     created_at: str
     updated_at: str
     message_count: int
+    is_part: bool
+    """True if the number of messages is that of a part of the file."""

@@ -14,6 +14,7 @@ from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 
 __all__ = [
+    "IS_PART",
     "all_known",
     "at_path",
     "below",
@@ -28,11 +29,15 @@ __all__ = [
     "find_shown",
     "find_titles",
     "insert",
+    "known_parts",
     "place",
     "tables_in_use",
     "unlist",
 ]
 
+IS_PART: Final = "instr(info, CAST('\"partial\":true' AS BLOB)) > 0"
+"""Condition of rows that show the figures of a part. A text has no bare quote in JSON, so only a member `partial` of
+a session's own metadata is taken for one too."""
 _KNOWN: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed"
 )
@@ -61,6 +66,14 @@ def find_known(connection: sqlite3.Connection, session_id: str) -> Known | None:
 def all_known(connection: sqlite3.Connection) -> list[Known]:
     """Return the records of all files."""
     rows = connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608 - our names
+    return [_known(row) for row in rows]
+
+
+def known_parts(connection: sqlite3.Connection) -> list[Known]:
+    """Return the records of files of which lists show the figures of a part."""
+    rows = connection.execute(
+        f"SELECT {_KNOWN} FROM sessions WHERE listed AND {IS_PART}"  # noqa: S608 - our names
+    )
     return [_known(row) for row in rows]
 
 

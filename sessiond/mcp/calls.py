@@ -62,6 +62,8 @@ def session_facts(info: Any) -> dict[str, Any]:
     """Return the facts of a session that lists show; long texts are cut."""
     names = ("id", "title", "agent", "cwd", "message_count", "updated_at", "archived", "read_only")
     facts = {name: getattr(info, name) for name in names}
+    if info.partial:
+        facts["partial"] = True
     facts["title"] = (info.title or info.auto_title or "")[:200]
     return facts
 

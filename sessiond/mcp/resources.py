@@ -39,7 +39,8 @@ async def list_resources(client: Client, cursor: str | None) -> types.ListResour
     shown: list[types.Resource] = []
     for info in page.sessions:
         facts = session_facts(info)
-        about = [facts["agent"], facts["cwd"], counted(facts["message_count"] or 0, "message")]
+        count = counted(info.message_count or 0, "message", has_more=bool(info.partial))
+        about = [facts["agent"], facts["cwd"], count]
         shown.append(
             types.Resource(
                 uri=format_uri(Address(info.id)),

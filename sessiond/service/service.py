@@ -114,6 +114,7 @@ class Service:
         tasks.start_soon(self.states.run)
         tasks.start_soon(self.secrets.resume)
         tasks.start_soon(self.live_catalog.run)
+        tasks.start_soon(self.live_catalog.figures.run)
         lists = self.live_catalog
         tasks.start_soon(store.run, lists.wake, lambda: lists.is_watched)
         # Files that clients name may lie on disks that do not answer.

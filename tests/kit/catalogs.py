@@ -25,7 +25,7 @@ def relative(
 ) -> Relative:
     """Return a session that names a parent by id, by path or not at all."""
     path = f"/x/{session_id}"
-    return Relative(session_id, path, parent_id, parent_path, None, "/p", False, "", "", 0)
+    return Relative(session_id, path, parent_id, parent_path, None, "/p", False, "", "", 0, False)
 
 
 def become_immutable(_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

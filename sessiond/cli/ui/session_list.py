@@ -115,4 +115,4 @@ def _figure(session: Json, count: int | None) -> str:
     """Return a figure; a list that read only a part of the file has seen at least so many."""
     if count is None:
         return ""
-    return f"{count}+" if session.get("partial") and is_terminal() else str(count)
+    return f"{count}+" if session.get("partial") else str(count)

@@ -59,6 +59,7 @@ class ForestNode(Struct, frozen=True):
     created_at: str
     updated_at: str
     message_count: int
+    partial: bool | UnsetType = UNSET
     indent: int | UnsetType = UNSET
     connector: bool | UnsetType = UNSET
     last: bool | UnsetType = UNSET
@@ -149,6 +150,7 @@ def _node(place: RowPlace[ForestRow], *, layout: bool) -> ForestNode:
         created_at=one.created_at,
         updated_at=one.updated_at,
         message_count=one.message_count,
+        partial=one.is_part or UNSET,
         **placed,
     )
 

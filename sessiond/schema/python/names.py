@@ -132,7 +132,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "BuildContextResult NotModified",
         (
             "etag not_modified= messages! sources= thinking_level? model? leaf_id? seq? tokens? system?"
-            " unchanged="
+            " unchanged= next_cursor?"
         ),
     ),
     ("CompactedEntry", "EntryRef", "id seq"),
@@ -228,7 +228,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "ForestNode",
         (
             "session_id parent_id? depth= children= orphan= title? cwd? archived= created_at?"
-            " updated_at? message_count? indent? connector? last? gutters?"
+            " updated_at? message_count? indent? connector? last? gutters? partial?"
         ),
     ),
     ("Forest", "ForestNodes ForestText", "nodes= text?"),

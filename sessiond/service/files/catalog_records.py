@@ -222,6 +222,7 @@ def row_of(
         fingerprint,
         facts,
         msgspec.json.encode(info),
+        is_part=info.partial is True,
     )
 
 

@@ -19,6 +19,7 @@ from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.in_place import AgentFile, AgentFiles
 from sessiond.service.files.roots.roots import Roots
 from sessiond.service.log.indexer import Indexer
+from sessiond.service.ports import Progress
 from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.store.listed import snapshot
 from sessiond.visible import printable
@@ -137,6 +138,25 @@ class Rows:
                 mark = known.mark if known is not None and goes_on else unseen(opened)
                 opened.epoch, opened.partial = mark.epoch, True
             return self._records.row(snapshot(opened), fingerprint, mark)
+        finally:
+            log.close()
+
+    def read_whole(
+        self,
+        path: Path,
+        session_id: str,
+        known: Known | None,
+        fingerprint: Fingerprint,
+        progress: Progress,
+    ) -> Stored | None:
+        """Return the row of another agent's file, all of its lines read; None for any other file."""
+        found = self._agents.recognise(path)
+        if found is None:
+            return None
+        log, indexer = self._agents.open(found, session_id, progress)
+        try:
+            opened = self._assembly.opened(found.path, session_id, known, log, indexer)
+            return self._records.row(snapshot(opened), fingerprint)
         finally:
             log.close()
 

@@ -43,6 +43,7 @@ from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.looks import ActorLooks
 from sessiond.service.listing.questions import Questions
+from sessiond.service.listing.whole_figures import WholeFigures
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Listener, Progress
 from sessiond.service.store.listed import Snapshot, snapshot
@@ -118,10 +119,14 @@ class LiveCatalog:
         self._miss_looks = 0
         """Number of looks for sessions that were not found."""
         self._missed_at = -inf
+        self.figures = WholeFigures(
+            self._scanner, self._put_read, self._reporting_bugs, environment.monotonic
+        )
         questions = Questions(
             store,
             self._scanner,
             self._looks,
+            self.figures,
             now=environment.now,
             revision=lambda: self.revision,
             is_behind=lambda: self._is_behind,
@@ -372,12 +377,7 @@ class LiveCatalog:
                 known = set[str]() if rebuilt else None
 
                 def store(rows: list[tuple[Stored, Mark | None]], gone: list[str]) -> list[Stored]:
-                    with self._in_order:
-                        before, stored = self._catalog.put_read(rows, gone)
-                        changes.add(before, stored, gone, known)
-                        # At once: before the scanner takes what it has found for shown, pages are new.
-                        self._stored(changes)
-                    return stored
+                    return self._store_read(rows, gone, changes, known)
 
                 self._scanner.run(store, self._report)
 
@@ -386,12 +386,37 @@ class LiveCatalog:
             finally:
                 self._scan = None
                 self._tell_watchers()
+                self.figures.wake()
             # Of these changes the scan has found what there is to find.
             for session_id, word in words.items():
                 if self._words.get(session_id) == word:
                     self._words.pop(session_id, None)
         if self._is_behind:
             await self._store_open()
+
+    def _store_read(
+        self,
+        rows: list[tuple[Stored, Mark | None]],
+        gone: list[str],
+        changes: Changes,
+        known: set[str] | None,
+    ) -> list[Stored]:
+        """Store rows that were read from files, in one transaction; return those that were stored."""
+        with self._in_order:
+            before, stored = self._catalog.put_read(rows, gone)
+            changes.add(before, stored, gone, known)
+            # At once: before the scanner takes what it has found for shown, pages are new.
+            self._stored(changes)
+        return stored
+
+    async def _put_read(self, row: Stored, mark: Mark | None) -> None:
+        """Store a row that was read beside the scans, and tell of it."""
+        async with self._scanning:
+            changes = Changes(self._words)
+            try:
+                await _whole(lambda: self._store_read([(row, mark)], [], changes, None))
+            finally:
+                self._tell_watchers()
 
     async def _store_open(self) -> None:
         """Store rows of the open sessions, which no scan reads.

@@ -18,6 +18,7 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.limits import UNREADABLE_SHOWN_MAX
 from sessiond.service.listing.looks import ActorLooks
 from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.listing.whole_figures import WholeFigures
 from sessiond.service.log.out_of_sight import require_current_lists, stale_meta
 from sessiond.service.ports import Asker, Progress
 from sessiond.service.store.listed import Behind, Scanner
@@ -47,6 +48,7 @@ class Questions:
         store: SessionStore,
         scanner: Scanner,
         looks: ActorLooks,
+        figures: WholeFigures,
         *,
         now: Callable[[], str],
         revision: Callable[[], int],
@@ -58,6 +60,7 @@ class Questions:
         self._store = store
         self._scanner = scanner
         self._looks = looks
+        self._figures = figures
         self._now = now
         self._revision = revision
         self._is_behind = is_behind
@@ -68,7 +71,7 @@ class Questions:
     async def select(
         self, query: Query, limit: int, after: Position | None, asker: Asker
     ) -> Selection:
-        """Return a page of a list."""
+        """Return a page of a list; of one in the order of figures, behind the reading of all figures."""
 
         def page(catalog: Catalog) -> Selection:
             found = self._pages.page(catalog, self._revision(), query, limit, after)
@@ -79,7 +82,14 @@ class Questions:
                 unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
             )
 
-        return await self.ask(page, asker)
+        found = await self.ask(page, asker)
+        if query.sort == "message_count" and after is None:
+            # A file that was just written to may be looked at once more, and be a part again.
+            for _ in range(_LOOKS_MAX):
+                if not await self._figures.complete(asker.progress):
+                    break
+                found = await self.ask(page, asker)
+        return found
 
     async def ask(self, question: Callable[[Catalog], T], asker: Asker) -> T:
         """Ask the catalog in a worker thread, once it is current. Raises StorageError, and what `question` raises.

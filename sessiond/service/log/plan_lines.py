@@ -21,7 +21,7 @@ __all__ = ["plan_lines"]
 # A text of base64, perhaps as a data URL, with line breaks or escaped slashes: its first 4,096 units, which tell the
 # type of the image, and what is cut.
 _UNIT: Final = rb"[A-Za-z0-9+/_-]"
-_BASE64: Final = re.compile(
+_BASE64: Final = (
     rb'"((?:data:[a-z0-9.+;=/-]{1,100},)?(?:%b|\\[/rn]){4096})(?:%b++|\\[/rn])++(?:=|\\[rn])*+"'
     % (_UNIT, _UNIT)
 )
@@ -35,7 +35,7 @@ def plan_lines(journal: SessionLog, seqs: Sequence[int], refusal: str) -> list[b
     found: list[bytes] = []
     size = 0
     for chunk in chunks(journal, seqs):
-        lines = [_BASE64.sub(rb'"\1"', line) for line in journal.read_many(chunk)]
+        lines = [re.sub(_BASE64, rb'"\1"', line) for line in journal.read_many(chunk)]
         size += sum(map(len, lines))
         if size > PLAN_BYTES_MAX:
             raise TooLarge(refusal, limit=PLAN_BYTES_MAX, size=size)

@@ -17,11 +17,13 @@ from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.ports import Progress
 
 __all__ = [
     "Behind",
     "Listed",
     "Report",
+    "SampledSession",
     "Scanner",
     "Snapshot",
     "StoreRead",
@@ -70,6 +72,14 @@ class Whereabouts(Struct, frozen=True):
 
     is_agents: bool
     root: str | None
+
+
+class SampledSession(Struct, frozen=True):
+    """A session of which lists show the figures of a part of its file, and the moment when it is due to be read whole."""
+
+    session_id: str
+    due: float
+    mtime_ns: int
 
 
 class TextsChanged(Exception):
@@ -166,6 +176,20 @@ class Scanner(Protocol):
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
         """Return what is no session, of the places that a list shows."""
+        ...
+
+    def parts(self) -> list[SampledSession]:
+        """Return the sessions of which lists show the figures of a part, the next one first."""
+        ...
+
+    def read_whole(
+        self, part: SampledSession, progress: Progress, *, soon: bool
+    ) -> tuple[Stored, Mark | None] | None:
+        """Return the row of a session whose whole file was read, and the mark recorded before; or None.
+
+        The session is no part any more, unless its file was just written to and need not be read `soon`.
+        Blocking.
+        """
         ...
 
 

@@ -12,7 +12,9 @@ local function shown(info)
   local title = info.title ~= vim.NIL and info.title or info.first_message
   title = title ~= vim.NIL and title or "(no title)"
   local day = tostring(info.updated_at):sub(1, 16):gsub("T", " ")
-  return ("%s  %5d  %s"):format(day, info.message_count or 0, title:gsub("%c", " "))
+  -- Of a large file of another agent a list may have read a part: there are at least so many messages.
+  local count = ("%5d%s"):format(info.message_count or 0, info.partial and "+" or " ")
+  return ("%s  %s %s"):format(day, count, title:gsub("%c", " "))
 end
 
 local function refresh(state)

@@ -521,6 +521,7 @@ class Context(Struct, frozen=True, dict=True):
     tokens: Any = None
     system: str | None = None
     unchanged: int = 0
+    next_cursor: str | None = None
 
     @cached_property
     def messages(self) -> list[Any]:
@@ -967,6 +968,7 @@ class ForestNode(Struct, frozen=True):
     connector: bool | None = None
     last: bool | None = None
     gutters: list[dict[str, Any]] | None = None
+    partial: bool | None = None
 
 
 class Forest(Struct, frozen=True):

@@ -58,7 +58,8 @@ export function titleOf(info: Pick<SessionInfo, "title" | "first_message" | "id"
 /** Return what is said of a session beside its title. */
 export function detailsOf(info: SessionInfo): string {
   const count = info.message_count;
-  const words = [`${count} ${count === 1 ? "message" : "messages"}`];
+  // Of a large file of another agent a list may have read a part: there are at least so many messages.
+  const words = [info.partial ? `${count}+ messages` : `${count} ${count === 1 ? "message" : "messages"}`];
   if (info.agent_program !== "native") words.push(info.agent_program);
   if (info.read_only) words.push("read-only");
   if (info.running !== undefined) words.push(info.running);

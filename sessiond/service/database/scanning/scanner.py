@@ -86,6 +86,8 @@ class DatabaseScanner:
         self.forget = folders.forget
         self.take_roots = folders.take_roots
         self.prepare = folders.prepare
+        self.parts = folders.parts
+        self.read_whole = folders.read_whole
         self.watched = watches.wake
 
     @property

@@ -29,7 +29,12 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
-from sessiond.limits import SCAN_SECONDS
+from sessiond.limits import (
+    FIGURES_BYTES_MAX,
+    FIGURES_BYTES_PER_SECOND,
+    FIGURES_QUIET_SECONDS,
+    SCAN_SECONDS,
+)
 from sessiond.model.ids import is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
@@ -41,7 +46,8 @@ from sessiond.service.files.scanning.batches import Read, for_many, store_in_bat
 from sessiond.service.files.scanning.file_index import FileIndex
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
-from sessiond.service.store.listed import Behind, Report, StoreRead, Unreadable
+from sessiond.service.ports import Progress
+from sessiond.service.store.listed import Behind, Report, SampledSession, StoreRead, Unreadable
 from sessiond.visible import printable
 
 __all__ = ["FolderScanner"]
@@ -112,6 +118,7 @@ class FolderScanner:
         self._renamed: set[str] = set()
         # Files outside the profile that were opened by their paths.
         self._elsewhere: dict[str, str] = {}
+        self._parts: dict[str, SampledSession] = {}
 
     # -- is there anything to do -----------------------------------------------------
 
@@ -227,6 +234,49 @@ class FolderScanner:
             or path in self._left
         )
 
+    # -- figures of a part ---------------------------------------------------------------
+
+    def parts(self) -> list[SampledSession]:
+        """Return the sessions of which lists show the figures of a part, the next one first."""
+        now = self._monotonic()
+        return sorted(
+            self._parts.copy().values(), key=lambda part: (max(part.due, now), -part.mtime_ns)
+        )
+
+    def _take_part(self, session_id: str, mtime_ns: int, quiet_seconds: float) -> None:
+        due = self._monotonic() + quiet_seconds
+        self._parts[session_id] = SampledSession(session_id, due, mtime_ns)
+
+    def read_whole(self, part: SampledSession, progress: Progress, *, soon: bool) -> Read | None:
+        """Return the row of a session whose whole file was read, and the mark recorded before; or None.
+
+        A file that was just written to is due later, unless it has to be read `soon`. One of which that is
+        no file of an agent, too large, open or gone stays as it is.
+        """
+        session_id = part.session_id
+        if self._parts.get(session_id) is part:
+            del self._parts[session_id]
+        known = self._profile.records.known(session_id)
+        if known is None or not known.listed or self._is_open(session_id):
+            return None
+        path = Path(known.path)
+        try:
+            found = fingerprint_of(self._paths.stat(path))
+            quiet = FIGURES_QUIET_SECONDS + found.size / FIGURES_BYTES_PER_SECOND
+            waits = quiet - (self._files.now() - found.mtime_ns / 1e9)
+            if found.size > FIGURES_BYTES_MAX:
+                return None
+            if waits > 0 and not soon:
+                self._take_part(session_id, found.mtime_ns, waits)
+                return None
+            if not is_settled(found.mtime_ns, self._files.now()):
+                found = NOTHING
+            row = self._profile.rows.read_whole(path, session_id, known, found, progress)
+        except (SessiondError, OSError):
+            # The next scan of the folders says what is wrong with the file.
+            return None
+        return None if row is None or self._is_open(session_id) else (row, known.mark)
+
     # -- the scan ----------------------------------------------------------------------
 
     def run(self, store: StoreRead, report: Report) -> None:
@@ -273,6 +323,8 @@ class FolderScanner:
             listed = [row for row in known.values() if row.listed]
             self._seen = {row.path: row.fingerprint for row in listed}
             self._known_at = {row.path: row.session_id for row in listed}
+            for row in self._catalog.parts():
+                self._take_part(row.session_id, row.fingerprint.mtime_ns, FIGURES_QUIET_SECONDS)
             # An older version may have recorded one file as two sessions.
             often = Counter(row.path for row in listed)
             self._doubtful = {path for path, count in often.items() if count > 1}
@@ -517,6 +569,10 @@ class FolderScanner:
         gone = [session_id for session_id in gone if not self._is_there(session_id)]
         if rows or gone:
             stored = store(rows, gone)
+            for row in stored:
+                if row.is_part:
+                    mtime_ns = row.fingerprint.mtime_ns
+                    self._take_part(row.session_id, mtime_ns, FIGURES_QUIET_SECONDS)
             # Rows that were not stored belong to sessions being opened. The next scan looks at
             # them again, since an opening may fail.
             self._expected |= {row.session_id for row, _ in rows} - {
