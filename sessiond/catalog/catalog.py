@@ -3,7 +3,7 @@
 Rule 1: the catalog is never the truth. A row is trusted only while the file has the
 inode, size and time that the row records. Deleting `catalog.sqlite` costs a scan and
 gives every session that is not open a new epoch. Nothing else is lost.
-Rule 2: every method is one transaction, and no method fails because of the catalog's own file.
+Rule 2: every method is one transaction, and no method but `erase` fails because of the catalog's own file.
 
 Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
@@ -144,10 +144,9 @@ class Catalog:
     def erase(self, session_id: str) -> None:
         """Erase the text of an unlisted session from its row and from all pages of the file.
 
-        Raises StorageError while another process reads the file, because old pages then stay.
+        Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
         """
-        self.file.use(lambda connection: erase(connection, session_id))
-        self.file.empty_log()
+        self.file.erase(lambda connection: erase(connection, session_id))
 
     # -- roots -----------------------------------------------------------------------
 

@@ -162,15 +162,17 @@ class TextIndex:
     def purge(self, session_id: str) -> None:
         """Remove a session and erase its words from all pages of the file.
 
-        Raises StorageError while another process reads the file, because old pages then stay.
+        Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
         """
-        if not self.file.is_there():
-            # A missing file, or something else of that name, holds no words.
-            return
-        self.forget([session_id])
-        # Deleted rows leave their words in the index until the index is merged.
-        self.file.use(lambda connection: connection.execute(_OPTIMIZE))
-        self.file.empty_log()
+
+        def drop(connection: sqlite3.Connection) -> None:
+            _drop(connection, session_id)
+            # Deleted rows leave their words in the index until the index is merged.
+            connection.execute(_OPTIMIZE)
+
+        # A missing file, or something else of that name, holds no words.
+        if self.file.is_there():
+            self.file.erase(drop)
 
     def find(self, match: str, wanted: Iterable[str], limit: int) -> list[Found]:
         """Return up to `limit` hits in the sessions `wanted`, best first."""

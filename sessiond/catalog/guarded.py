@@ -9,6 +9,7 @@ refuse it. What then happens is decided here, in the same way for each of them:
 * A file that cannot be used (locked, full disk, no permission, no regular file) is left alone: it is
   not damaged, and the epochs of a catalog cannot be made again. A copy in memory stands in for a
   catalog until its file is usable again. A use of the search index is refused with StorageError.
+* What has to leave the file is no matter for a copy: to erase words is refused with StorageError, too.
 * No file is made where the path is too long for SQLite. Either database has no file then.
 * A wait for another process takes at most LOCKED_SECONDS, and happens only once.
 """
@@ -107,8 +108,8 @@ class GuardedDatabase:
         `on_trouble` gets one text per problem with the file.
         """
         self.generation = 0
-        self.stands_in = False
-        """True while a database without a file is used because the file is unusable."""
+        self._refused: StorageError | None = None
+        """Error that lets a database without a file be used; None while the file is used."""
         self._path = path
         self._tables = tables
         self._on_trouble = on_trouble
@@ -123,6 +124,11 @@ class GuardedDatabase:
         with self._lock:
             self._is_closed = True
             self._disconnect()
+
+    @property
+    def stands_in(self) -> bool:
+        """True while a database without a file is used because the file is unusable."""
+        return self._refused is not None
 
     def is_there(self) -> bool:
         """Return whether there is a file, or a database that stands in for it."""
@@ -150,12 +156,19 @@ class GuardedDatabase:
         with self._lock:
             return self._use(work)
 
-    def empty_log(self) -> None:
-        """Overwrite what was deleted, also in the log.
+    def erase(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Run `work` in one transaction, and overwrite what it deletes, also in the log.
 
-        Raises StorageError while another process reads the file, because old pages then stay.
+        Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
+        The call can be repeated.
         """
-        (is_held, *_) = self.use(lambda connection: connection.execute(_EMPTY_LOG).fetchone())
+        with self._lock:
+            if self.stands_in:
+                self._try_file()
+            self._use(work)
+            (is_held, *_) = self._use(lambda connection: connection.execute(_EMPTY_LOG).fetchone())
+            if self._refused is not None and self._path.is_file():
+                raise self._refused.with_traceback(None)
         if is_held:
             text = (
                 f"{self._path} is being read by another process, so deleted words stay in it:"
@@ -239,7 +252,7 @@ class GuardedDatabase:
             memory = self._without_file()
             self.generation += 1
         self._disconnect()
-        self.stands_in = True
+        self._refused = refusal
         return self._adopt(memory)
 
     def _try_file(self) -> None:
@@ -248,7 +261,8 @@ class GuardedDatabase:
             return
         try:
             file = self._open_file(wait=0)
-        except StorageError:
+        except StorageError as error:
+            self._refused = error
             return
         try:
             _copy(self._connection, file)
@@ -258,7 +272,7 @@ class GuardedDatabase:
             file.close()
             return
         self._disconnect()
-        self.stands_in = False
+        self._refused = None
         self._adopt(file)
 
     # -- connections -----------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sessiond.catalog.guarded import GuardedDatabase
 from sessiond.catalog.rows import Relative
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "become_folder",
     "become_immutable",
     "become_pipe",
+    "become_read_only",
     "lose_folder",
     "relative",
 ]
@@ -35,6 +37,12 @@ def become_immutable(_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(Path, "touch", refused)
+
+
+def become_read_only(file: GuardedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse changes of an open database, and to open its file anew. Blocking."""
+    file.use(lambda connection: connection.execute("PRAGMA query_only = ON"))
+    become_immutable(Path(), monkeypatch)
 
 
 def become_folder(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from sessiond.service.files.startup_cleanup import settle_notes
 from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, session_info
+from tests.kit.catalogs import become_read_only
 from tests.kit.house import House
 from tests.kit.roots import add_root, ids, pi_file, put
 
@@ -280,7 +281,7 @@ async def test_a_note_that_names_another_sessions_file_is_only_removed(
 
 
 async def test_a_note_goes_only_after_the_record_of_its_path_is_in_the_file(
-    real_house: House, tmp_path: Path
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = (tmp_path / "pi").resolve()
     root.mkdir()
@@ -292,10 +293,13 @@ async def test_a_note_goes_only_after_the_record_of_its_path_is_in_the_file(
         store = daemon.store
         (path,) = root.rglob("*.jsonl")
         opened = daemon.service.registry.by_id[ID].opened
-        store.catalog.file.stands_in = True
-        await to_thread.run_sync(store.settle, opened)
-        assert note.exists()
-        store.catalog.file.stands_in = False
+        with monkeypatch.context() as patch:
+            await to_thread.run_sync(become_read_only, store.catalog.file, patch)
+            await to_thread.run_sync(store.catalog.raise_revision, 1)
+            assert store.catalog.file.stands_in
+            await to_thread.run_sync(store.settle, opened)
+            assert note.exists()
+        await to_thread.run_sync(store.catalog.file.look)
         draft = str(real_house.layout.pending_path(ID))
         await to_thread.run_sync(store.catalog.place, ID, draft, Mark("e", 0, ""))
         await to_thread.run_sync(store.settle, opened)

@@ -23,6 +23,7 @@ from tests.kit.catalogs import (
     become_folder,
     become_immutable,
     become_pipe,
+    become_read_only,
     lose_folder,
 )
 from tests.kit.long_paths import BEYOND_SQLITE, deep
@@ -489,6 +490,37 @@ def test_a_path_that_is_too_long_for_sqlite_gets_no_file(tmp_path: Path, kind: t
     used.purge(1)
     assert 2 in used.all()
     assert (used.file.stands_in, len(told), [*folder.iterdir()]) == (True, 1, [])
+    used.close()
+
+
+@both
+@pytest.mark.parametrize("trouble", ["locked", "read-only"])
+def test_words_that_cannot_be_erased_are_erased_when_they_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Use], trouble: str
+) -> None:
+    def has_words() -> bool:
+        return any(b"unforgotten" in one.read_bytes() for one in tmp_path.iterdir())
+
+    path = tmp_path / "database.sqlite"
+    used = kind(path, lambda _text: None)
+    used.put(1, "unforgotten")
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        monkeypatch.context() as patch,
+    ):
+        if trouble == "locked":
+            other.execute("BEGIN IMMEDIATE")
+        else:
+            become_read_only(used.file, patch)
+        for _ in range(2):
+            with pytest.raises(StorageError, match="cannot use"):
+                used.purge(1)
+        assert has_words()
+    if not kind.in_memory:
+        used.close()
+        used = kind(path, pytest.fail)
+    used.purge(1)
+    assert not has_words()
     used.close()
 
 

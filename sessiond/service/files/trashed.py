@@ -59,10 +59,10 @@ class TrashedFiles:
 
         Raises SessionExists for a session that is not deleted, SessionNotFound, StorageError.
         """
-        # The search text goes first: while the files exist a failed purge can be repeated, also
-        # by a later daemon.
+        # The words of lists and searches go first: while the files exist a failed purge can be
+        # repeated, also by a later daemon.
         self._places.require_deleted(session_id)
-        self._profile.texts.purge(session_id)
+        self._erase_words(session_id)
         self._places.purge(session_id)
         return self._profile.records.known(session_id)
 
@@ -78,5 +78,10 @@ class TrashedFiles:
         Raises InvalidParams for a session inside the profile, SessionNotFound, StorageError.
         """
         self._places.require_elsewhere(session_id)
-        self._profile.texts.purge(session_id)
+        self._erase_words(session_id)
         self._profile.indexes.forget(session_id)
+
+    def _erase_words(self, session_id: str) -> None:
+        """Erase what searches know, and lists of an unlisted session. Raises StorageError."""
+        self._profile.texts.purge(session_id)
+        self._profile.catalog.erase(session_id)

@@ -265,11 +265,16 @@ class LiveCatalog:
                 await self._put(seen, gone, lambda: None)
 
     async def forget(self, session_id: str) -> None:
-        """Drop all records of a session that no client has open."""
+        """Drop all records of a session that no client has open. Raises StorageError while its words stay."""
+
+        def drop() -> None:
+            # As long as there is a record, the call can be repeated.
+            self._catalog.erase(session_id)
+            self._catalog.forget([session_id])
+
         async with self._turn:
-            forgotten = [session_id]
             self._scanner.forget(session_id)
-            await self._put([], forgotten, lambda: self._catalog.forget(forgotten))
+            await self._put([], [session_id], drop)
 
     # -- the work ----------------------------------------------------------------------
 

@@ -184,8 +184,9 @@ class DatabaseTrash:
             if head is None:
                 with naming_what_is_there(self._database):
                     return self._files.purge(session_id)
-            # The search text goes first: until the lines are gone a failed purge can be repeated.
+            # The words go first: until the lines are gone a failed purge can be repeated.
             self._texts.purge(session_id)
+            self._catalog.erase(session_id)
             # Another daemon may purge or restore the session meanwhile.
             if self._database.purge(session_id):
                 self._doorbell.ring(head.number)
