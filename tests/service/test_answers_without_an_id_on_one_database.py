@@ -29,6 +29,8 @@ async def test_a_session_is_shown_as_it_is_behind_an_answer_elsewhere(
         await create(three)
         await append(three, "e-1", role="assistant")
         await call(one, "session/get")
+        # A look that comes late would find what is appended behind it.
+        await site.watches(one=one)
         seq = (await append(three, "e-2"))["seq"]
         found = await one.call(method, **params)
         assert (found["session"]["seq"], "_meta" in found) == (seq, False)
@@ -70,6 +72,7 @@ async def test_an_entry_is_found_that_the_index_of_an_open_session_lacks(
     async with beside(site, Losing(site.connect()), NEVER) as (one, three):
         await create(three, persist="immediate")
         await call(one, "session/get")
+        await site.watches(one=one)
         await append(three, "e-1")
         # A session that is opened at this moment may be behind the lists, too.
         monkeypatch.setattr(ActorLooks, "catch_up", AsyncMock(return_value={}))

@@ -38,29 +38,29 @@ def lists_alone_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Gate:
-    """A point that one call of a thread passes when a test says so."""
+    """A point that one call of a thread passes when a test says so, or every call."""
 
     def __init__(self) -> None:
-        self.is_closed = False
+        self.is_closed = self._holds_all = False
         self.is_reached, self._may_pass = threading.Event(), threading.Event()
 
-    def close(self) -> None:
-        """Let the next call wait."""
-        self.is_closed = True
+    def close(self, *, to_all: bool = False) -> None:
+        """Let the next call wait, or all calls from now on."""
+        self.is_closed, self._holds_all = True, to_all
 
     def open(self) -> None:
-        """Let the call that waits go on."""
+        """Let what waits go on."""
         self._may_pass.set()
 
     def __call__(self) -> None:
         if self.is_closed:
-            self.is_closed = False
+            self.is_closed = self._holds_all
             self.is_reached.set()
             assert self._may_pass.wait(PATIENCE_SECONDS)
 
 
 class Slow(Wrapped):
-    """A connection of which one call of a kind waits behind its work, or fails; of `heads` a session's own look."""
+    """A connection of which one call of a kind waits behind its work, or fails."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site.connect())
@@ -76,9 +76,7 @@ class Slow(Wrapped):
         yield from self._behind("pieces", [*self.inner.pieces(*args, **options)])
 
     def heads(self, *args: Any) -> Any:
-        found = self.inner.heads(*args)
-        # The watch of all sessions asks in a thread of its own, and tells the session to look.
-        return self._behind("heads", found) if threading.current_thread().name == "disk" else found
+        return self._behind("heads", self.inner.heads(*args))
 
     def find(self, *args: Any) -> Any:
         if self.is_away:
@@ -126,8 +124,9 @@ async def begin_to_open(connection: Slow, one: Wire, three: Wire) -> int:
     await create(three, persist="immediate")
     await append(three, "e-1")
     assert await listed(one) == [SESSION]
-    for name in ("pieces", "heads"):
-        connection.gates[name].close()
+    connection.gates["pieces"].close()
+    # The session looks more than once: each of these looks would bring the change.
+    connection.gates["heads"].close(to_all=True)
     read = await one.request("session/get", session_id=SESSION)
     await happened(connection.gates["pieces"].is_reached)
     return read
@@ -184,6 +183,7 @@ async def test_a_list_waits_for_the_session_that_another_look_has_found_behind(s
     async with two_daemons(site, connection) as (lists, one, three):
         await create(three, persist="immediate")
         await call(one, "session/get")
+        await site.watches(one=one)
         assert await listed(one) == [SESSION]
         await call(three, "session/archive")
         asking = connection.gates["changes"]
@@ -223,6 +223,7 @@ async def test_a_list_looks_again_at_a_session_whose_log_was_closed_before_its_r
     async with two_daemons(site, connection) as (lists, one, three):
         await create(three, persist="immediate")
         await call(one, "session/get")
+        await site.watches(one=one)
         assert await listed(one) == [SESSION]
         await call(three, "session/archive")
         reading, looking = connection.gates["pieces"], connection.gates["heads"]
@@ -255,6 +256,7 @@ async def test_a_list_looks_again_at_a_session_that_was_closed_by_an_outage_befo
         for session_id in (SESSION, OTHER):
             await create(three, session_id, persist="immediate")
             await one.call("session/get", session_id=session_id)
+        await site.watches(one=one)
         assert sorted(await listed(one)) == sorted([SESSION, OTHER])
         for session_id in (SESSION, OTHER):
             await three.call("session/archive", session_id=session_id)
