@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -78,6 +78,8 @@ class SessionChoice(ModalScreen[SessionInfo | None]):
     def __init__(self, question: str, without: str) -> None:
         """`without` is the id of a session that cannot be chosen."""
         super().__init__()
+        self.rows = Rows[SessionInfo](lambda one: list_line(one, with_folder=self._is_all))
+        self._told = Static(Text("reading the sessions …"))
         self._question = question
         self._without = without
         self._is_all = False
@@ -86,13 +88,8 @@ class SessionChoice(ModalScreen[SessionInfo | None]):
         """Put the question above the list."""
         with Vertical():
             yield Static(Text(spelled(self._question), style="bold"))
-            yield Rows[SessionInfo](lambda one: list_line(one, with_folder=self._is_all))
-            yield Static(Text("reading the sessions …"), id="told")
-
-    @property
-    def rows(self) -> Rows[SessionInfo]:
-        """The sessions."""
-        return cast("Rows[SessionInfo]", self.query_one(Rows))
+            yield self.rows
+            yield self._told
 
     def on_mount(self) -> None:
         """Read the sessions."""
@@ -130,4 +127,4 @@ class SessionChoice(ModalScreen[SessionInfo | None]):
         self._tell(f"{what}a {'the project' if self._is_all else 'all projects'}, Esc goes back")
 
     def _tell(self, text: str) -> None:
-        self.query_one("#told", Static).update(Text(text))
+        self._told.update(Text(text))

@@ -39,6 +39,8 @@ class EntryView(Acting, View):
 
     def __init__(self, session_id: str, entry_id: str) -> None:
         super().__init__()
+        self._text = Static(markup=False)
+        self._page = VerticalScroll(self._text)
         self.is_json = False
         self._session_id = session_id
         self._entry_id = entry_id
@@ -46,12 +48,11 @@ class EntryView(Acting, View):
 
     def body(self) -> Iterator[Widget]:
         """Yield the text."""
-        with VerticalScroll():
-            yield Static(markup=False)
+        yield self._page
 
     def on_mount(self) -> None:
         """Read the entry."""
-        self.query_one(VerticalScroll).focus()
+        self._page.focus()
         self.reload()
 
     def reload(self) -> None:
@@ -72,7 +73,7 @@ class EntryView(Acting, View):
         """Show the stored JSON, or the text again."""
         self.is_json = not self.is_json
         self._show()
-        self.query_one(VerticalScroll).scroll_home(animate=False)
+        self._page.scroll_home(animate=False)
 
     def action_parent(self) -> None:
         """Show the parent."""
@@ -89,7 +90,7 @@ class EntryView(Acting, View):
 
     def action_scroll(self, lines: int) -> None:
         """Scroll by lines."""
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+        self._page.scroll_relative(y=lines, animate=False)
 
     async def _load(self, client: Client) -> None:
         entry_id = self._entry_id
@@ -120,4 +121,4 @@ class EntryView(Acting, View):
             text.append(f"{name + ':':10}", style="cyan").append(f"{line_of(value, 200)}\n")
         text.append("\n")
         text.append(raw_json(bytes(stored.raw)) if self.is_json else readable(entry))
-        self.query_one(Static).update(text)
+        self._text.update(text)

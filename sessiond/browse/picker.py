@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, ClassVar, Final, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -47,6 +47,7 @@ class RebaseView(View):
     def __init__(self, session_id: str, upto: str | None) -> None:
         """Offer the path to the entry `upto`, or to the leaf of main."""
         super().__init__()
+        self.rows = Rows[Choice](self._line)
         self.is_squash = False
         self.chosen: set[str] = set()
         self._session_id = session_id
@@ -56,12 +57,7 @@ class RebaseView(View):
 
     def body(self) -> Iterator[Widget]:
         """Yield the entries."""
-        yield Rows[Choice](self._line)
-
-    @property
-    def rows(self) -> Rows[Choice]:
-        """The entries."""
-        return cast("Rows[Choice]", self.query_one(Rows))
+        yield self.rows
 
     def on_mount(self) -> None:
         """Read the newest entries of the path."""

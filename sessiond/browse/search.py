@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -43,24 +43,21 @@ class SearchView(View):
     def __init__(self, session: tuple[str, str | None] | None) -> None:
         """Search a session, given by its id and its project, or all sessions."""
         super().__init__()
+        self._words = Input(placeholder='words, or a "phrase"; Enter searches', compact=True)
+        self.rows = Rows[Hit](self._line)
         self.is_one = session is not None
         self._session = session
         self._query = ""
 
     def body(self) -> Iterator[Widget]:
         """Yield the line and the hits."""
-        yield Input(placeholder='words, or a "phrase"; Enter searches', compact=True)
-        yield Rows[Hit](self._line)
-
-    @property
-    def rows(self) -> Rows[Hit]:
-        """The hits."""
-        return cast("Rows[Hit]", self.query_one(Rows))
+        yield self._words
+        yield self.rows
 
     def on_mount(self) -> None:
         """Begin in the line."""
         self._show_title("")
-        self.query_one(Input).focus()
+        self._words.focus()
 
     def session_of_view(self) -> tuple[str, str | None] | None:
         """Return the session that is searched."""
@@ -101,7 +98,7 @@ class SearchView(View):
 
     def action_to_words(self) -> None:
         """Go back to the line."""
-        self.query_one(Input).focus()
+        self._words.focus()
 
     async def _search(self, client: Client) -> None:
         query, is_one = self._query, self.is_one

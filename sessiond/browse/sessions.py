@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 import anyio
 from textual.binding import Binding, BindingType
@@ -47,6 +47,7 @@ class SessionsView(Acting, View):
 
     def __init__(self) -> None:
         super().__init__()
+        self.rows = Rows[Item](self._line)
         self.is_forest = False
         self.is_all = False
         self._next_cursor: str | None = None
@@ -55,12 +56,7 @@ class SessionsView(Acting, View):
 
     def body(self) -> Iterator[Widget]:
         """Yield the list."""
-        yield Rows[Item](self._line)
-
-    @property
-    def rows(self) -> Rows[Item]:
-        """The list."""
-        return cast("Rows[Item]", self.query_one(Rows))
+        yield self.rows
 
     def on_mount(self) -> None:
         """Show that the sessions are on their way."""

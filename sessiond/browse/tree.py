@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -44,6 +44,8 @@ class TreeView(Acting, View):
     def __init__(self, session_id: str, entry_id: str | None = None) -> None:
         """Show a session, with the cursor at an entry or at the leaf of main."""
         super().__init__()
+        self.rows = Rows[TreeRow | None](self._line)
+        """The rows; None stands for the entries before the window."""
         self.session_id = session_id
         self.state = "opening"
         self._wanted = entry_id
@@ -55,12 +57,7 @@ class TreeView(Acting, View):
 
     def body(self) -> Iterator[Widget]:
         """Yield the tree."""
-        yield Rows[TreeRow | None](self._line)
-
-    @property
-    def rows(self) -> Rows[TreeRow | None]:
-        """The rows; None stands for the entries before the window."""
-        return cast("Rows[TreeRow | None]", self.query_one(Rows))
+        yield self.rows
 
     def on_mount(self) -> None:
         """Open the session and follow it."""

@@ -73,7 +73,11 @@ def browser_of(node: DOMNode) -> Browser:
 
 
 class View(Screen[None]):
-    """A screen of the application."""
+    """A screen of the application.
+
+    Work may come to an end while Textual takes the screen apart, so a view holds its widgets, and asks
+    Textual for none.
+    """
 
     KEYS: ClassVar[Sequence[Key]] = ()
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -6,16 +6,20 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import anyio
 import msgspec
 import pytest
 from anyio import to_thread
 
 from sessiond_client import Client, connect_blocking
-from tests.interop.browse.application import SESSION, browsing, conversation
+from tests.interop.browse.application import SESSION, Application, browsing, conversation
 from tests.kit.line_proxy import line_proxy
-from tests.kit.patience import PATIENCE_SECONDS, soon
+from tests.kit.patience import PATIENCE_SECONDS, eventually, soon
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -130,11 +134,21 @@ class Starts:
         subprocess.run([SESSIOND, command, *self._place], check=True, capture_output=True)
 
 
-async def test_a_key_starts_a_daemon_that_ended(server: Daemon, client: Client) -> None:
+@asynccontextmanager
+async def browsing_and_starting(
+    server: Daemon, client: Client, starts: type[Starts] = Starts
+) -> AsyncGenerator[tuple[Application, Starts]]:
+    """Run the application on a conversation; what daemon it starts is stopped in the end."""
     await conversation(client)
-    start = Starts(server)
+    start = starts(server)
     async with browsing(server.socket_path, start=start) as screen:
         await screen.shows("▶ assistant: The cron job.")
+        yield screen, start
+    await to_thread.run_sync(start.stop)
+
+
+async def test_a_key_starts_a_daemon_that_ended(server: Daemon, client: Client) -> None:
+    async with browsing_and_starting(server, client) as (screen, start):
         server.end(signal.SIGKILL)
         await screen.shows("the daemon ended")
         assert start.count == 0
@@ -146,16 +160,12 @@ async def test_a_key_starts_a_daemon_that_ended(server: Daemon, client: Client) 
         await screen.shows("▶ user: after the start")
         # The view in which the end was told does not tell an end that is over.
         await screen.shows_no("the daemon ended")
-    await to_thread.run_sync(start.stop)
 
 
 async def test_an_answer_starts_a_daemon_that_ended_below_the_dialog(
     server: Daemon, client: Client
 ) -> None:
-    await conversation(client)
-    start = Starts(server)
-    async with browsing(server.socket_path, start=start) as screen:
-        await screen.shows("▶ assistant: The cron job.")
+    async with browsing_and_starting(server, client) as (screen, start):
         await screen.press("L")
         await screen.shows("Label entry")
         server.end(signal.SIGKILL)
@@ -163,7 +173,6 @@ async def test_an_answer_starts_a_daemon_that_ended_below_the_dialog(
         await screen.type("found")
         await screen.shows("[found]", "labelled")
         assert start.count == 1
-    await to_thread.run_sync(start.stop)
 
 
 class EndsBehindALabel(Starts):
@@ -179,10 +188,7 @@ class EndsBehindALabel(Starts):
 async def test_the_outcome_of_a_command_stays_when_the_daemon_is_noticed_behind_it(
     server: Daemon, client: Client
 ) -> None:
-    await conversation(client)
-    start = EndsBehindALabel(server)
-    async with browsing(server.socket_path, start=start) as screen:
-        await screen.shows("▶ assistant: The cron job.")
+    async with browsing_and_starting(server, client, EndsBehindALabel) as (screen, _):
         server.end(signal.SIGKILL)
         await screen.shows("the daemon ended")
         await screen.press("L")
@@ -190,7 +196,6 @@ async def test_the_outcome_of_a_command_stays_when_the_daemon_is_noticed_behind_
         await screen.shows("[found]", "labelled")
         await screen.until(lambda: screen.app.link.is_there)
         await screen.shows("[found]", "labelled")
-    await to_thread.run_sync(start.stop)
 
 
 async def test_the_view_below_a_dialog_is_read_before_it_is_drawn(
@@ -283,6 +288,54 @@ async def test_a_view_that_is_left_before_its_answer_harms_nothing(
             await screen.shows("1 hit")
 
 
+@pytest.mark.parametrize("by", ["escape", "the end"])
+async def test_a_fork_that_is_left_before_its_tree_is_read_harms_nothing(
+    server: Daemon, client: Client, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    from sessiond.browse.bars import KeyBar
+    from sessiond.browse.following import Follower
+    from sessiond.browse.tree import TreeView
+
+    may_go, is_shown = anyio.Event(), anyio.Event()
+    load_labels, reloaded = Follower._load_labels, TreeView.reloaded
+
+    async def late(follower: Follower, *args: Any) -> None:
+        await load_labels(follower, *args)
+        if follower.session_id != SESSION:
+            await may_go.wait()
+
+    def show(tree: TreeView, *args: Any) -> None:
+        try:
+            reloaded(tree, *args)
+        finally:
+            if may_go.is_set():
+                is_shown.set()
+
+    async def end(bar: KeyBar) -> None:
+        """Let the tree be read when its rows are gone, and its screen is not."""
+        screen = bar.screen
+        if isinstance(screen, TreeView) and screen.session_id != SESSION:
+            await eventually(lambda: not screen.query("Rows"))
+            may_go.set()
+            await is_shown.wait()
+
+    monkeypatch.setattr(Follower, "_load_labels", late)
+    monkeypatch.setattr(TreeView, "reloaded", show)
+    monkeypatch.setattr(KeyBar, "on_unmount", end, raising=False)
+    await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        await screen.press("F")
+        await screen.shows("Title of the new session")
+        await screen.type("Another way")
+        await screen.shows("this is the fork", "opening")
+        if by == "escape":
+            await screen.press("escape")
+            await screen.until(is_shown.is_set)
+            await screen.shows("Tree of Fix the clock", "▶ assistant: The cron job.")
+    assert is_shown.is_set()
+
+
 async def test_an_event_is_shown_without_a_call(
     server: Daemon, client: Client, tmp_path: Path
 ) -> None:
@@ -312,10 +365,7 @@ async def test_a_command_that_waits_as_the_daemon_ends_is_answered_by_a_new_one(
     server: Daemon, client: Client
 ) -> None:
     """Stop the daemon for good before the key: the command waits, and starts one without another key."""
-    await conversation(client)
-    start = Starts(server)
-    async with browsing(server.socket_path, start=start) as screen:
-        await screen.shows("▶ assistant: The cron job.")
+    async with browsing_and_starting(server, client) as (screen, start):
         os.kill(server.pid, signal.SIGSTOP)
         await screen.press("enter")
         await screen.until(lambda: screen.app.link.waiting == 1)
@@ -328,7 +378,6 @@ async def test_a_command_that_waits_as_the_daemon_ends_is_answered_by_a_new_one(
         await screen.shows("An empty label takes the label away")
         assert screen.app.link.waiting == 0
         await screen.press("escape")
-    await to_thread.run_sync(start.stop)
 
 
 async def test_a_fork_of_a_daemon_that_hangs_does_not_wait_for_good(
