@@ -311,10 +311,9 @@ class ClaudeTree:
         A segment begins with the conversation if nothing tells where the segment begins.
         """
         path, left = self._path(end, frozenset({self._node_of(head or "") or _MISSING}))
-        if left and head is not None:
-            below = [at for at in path if self._gaps.get(at) == head]
-            return self._whole(below[-1] if below else path[-1])
-        return self._whole(path[-1])
+        is_lost = left and head is not None
+        below = [at for at in path if is_lost and self._gaps.get(at) == head]
+        return self._whole((below or path)[-1])
 
     def _node_of(self, uuid: str) -> int:
         """Return the node that a kept line stands for; 0 if there is none."""
