@@ -89,8 +89,8 @@ def test_each_check_has_the_command_that_makes_it() -> None:
 def test_a_command_of_unknown_outcome_names_the_command_that_checks(
     kind: type[ClientClosed | ConnectionLost | Timeout],
 ) -> None:
-    text = "the connection broke; session/labels shows whether it was done"
-    error = kind(text, outcome_unknown=True, check="session/labels")
+    error = kind("the connection broke", outcome_unknown=True, check="session/labels")
+    assert str(error) == "the connection broke; session/labels shows whether it was done"
     failure = explain(error, "my session")
     assert failure is not None
     assert failure.what == "the connection broke"

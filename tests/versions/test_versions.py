@@ -113,6 +113,13 @@ def test_the_doctor_beside_an_older_daemon_says_so(file: Path, socket_path: Path
     assert line.endswith(": sessiond restart")
 
 
+def test_the_doctor_shows_a_version_whole(socket_path: Path) -> None:
+    talk = json.dumps(whole(FILES[0])).replace('"version": "0.1.0"', '"version": "0.1.0: `x`"')
+    with played(socket_path, json.loads(talk)):
+        done = command("doctor", socket_path)
+    assert f"older (0.1.0: `x`) than this program ({__version__}): sessiond restart" in done.stdout
+
+
 def test_another_build_of_one_version_is_told_and_an_equal_one_is_not() -> None:
     assert difference(__version__, BUILD, BUILD) is None
     assert difference(__version__) is None

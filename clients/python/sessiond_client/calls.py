@@ -76,8 +76,6 @@ class Call:
         """True if the daemon changes nothing for this call, also on a connection that is lost."""
         self.check = None if self.is_read else CHECKS.get(name)
         """Method that shows whether the call was done."""
-        self.doubt = "" if self.check is None else f"; {self.check} shows whether it was done"
-        """Words of an error that leaves the outcome open."""
         self.deadline = deadline
         self.on_progress = on_progress
         self.patience = patience

@@ -40,10 +40,15 @@ class RpcError(SessiondClientError):
 
 
 class Unanswered(SessiondClientError):
-    """A call has no answer. With `outcome_unknown` the daemon may have done what was asked; `check` is the method that shows it."""
+    """A call has no answer. With `outcome_unknown` the daemon may have done what was asked; `check` is the method that shows it.
+
+    The text of the error is `what`, and the check if there is one.
+    """
 
     def __init__(self, message: str, *, outcome_unknown: bool, check: str | None = None) -> None:
-        super().__init__(message)
+        doubt = f"; {check} shows whether it was done" if outcome_unknown and check else ""
+        super().__init__(message + doubt)
+        self.what = message
         self.outcome_unknown = outcome_unknown
         self.check = check
 

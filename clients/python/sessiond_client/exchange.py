@@ -246,8 +246,7 @@ class Exchange(Conversation):
     def _unanswered(kind: type[E], text: str, call: Call) -> E:
         """Return the error of a call without an answer, which says whether the outcome is open."""
         is_open = call.may_be_done
-        doubt = call.doubt if is_open else ""
-        return kind(text + doubt, outcome_unknown=is_open, check=call.check if is_open else None)
+        return kind(text, outcome_unknown=is_open, check=call.check if is_open else None)
 
     def _take_out(self, call: Call) -> None:
         del self.calls[call.id]

@@ -37,13 +37,13 @@ class ForeignSocket(ConnectionLost):
     """Refusal of this client to send to the socket of another user; `uid` is that user."""
 
     def __init__(self, path: str | os.PathLike[str], uid: int) -> None:
-        self.uid = uid
-        self.what = f"{os.fspath(path)} is the socket of another user (uid {uid})"
+        what = f"{os.fspath(path)} is the socket of another user (uid {uid})"
         then = (
             f"name a socket of your own, or permit that user with peer_uid={uid} if the user is to read "
             "your sessions"
         )
-        super().__init__(f"{self.what}, so nothing was sent; {then}", outcome_unknown=False)
+        super().__init__(f"{what}, so nothing was sent; {then}", outcome_unknown=False)
+        self.uid, self.what = uid, what
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from sessiond_client.errors import ProtocolViolation
 from sessiond_client.generated.facts import VERSION
 from sessiond_client.generated.messages import InitializeResult
 
-__all__ = ["Introduction", "difference", "warn"]
+__all__ = ["Introduction", "compared", "difference", "warn"]
 
 
 class Introduction:
@@ -41,6 +41,12 @@ def difference(version: str, build: str = "", own_build: str = "") -> str | None
 
     `own_build` is the build id of a program that was installed together with a daemon.
     """
+    found = compared(version, build, own_build)
+    return None if found is None else f"{found}: `sessiond restart` replaces it"
+
+
+def compared(version: str, build: str = "", own_build: str = "") -> str | None:
+    """Return the line of `difference` without its advice."""
     if version != VERSION:
         age = "newer" if _numbers(version) > _numbers(VERSION) else "older"
         what = f"{age} ({version or 'unnamed'}) than this program ({VERSION})"
@@ -48,7 +54,7 @@ def difference(version: str, build: str = "", own_build: str = "") -> str | None
         what = f"another build ({build or 'unnamed'}) of {VERSION} than this program ({own_build})"
     else:
         return None
-    return f"the running daemon is {what}: `sessiond restart` replaces it"
+    return f"the running daemon is {what}"
 
 
 def warn(version: str, _: str) -> None:

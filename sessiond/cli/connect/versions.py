@@ -10,19 +10,14 @@ from sessiond.build import BUILD
 from sessiond.cli.ui.output import note
 from sessiond_client.versions import difference
 
-__all__ = ["another", "tell_another"]
+__all__ = ["tell_another"]
 
 _TOLD: Final = "sessiond.another"
-
-
-def another(version: str, build: str) -> str | None:
-    """Return a line about a daemon of another version or build than this command; None if both are equal."""
-    return difference(version, build, BUILD)
 
 
 def tell_another(version: str, build: str) -> None:
     """Say on standard error, once in a command, that the daemon is of another version or build."""
     context = click.get_current_context(silent=True)
-    text = another(version, build)
+    text = difference(version, build, BUILD)
     if text is not None and (context is None or context.meta.setdefault(_TOLD, text) is text):
         note(text)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from sessiond.build import BUILD
 from sessiond.catalog.guarded import FAILURES, read_only, require_openable
 from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
-from sessiond.cli.connect.versions import another
 from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
@@ -28,6 +28,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN, FREE_DESCRIPTORS_MIN
 from sessiond.visible import printable
+from sessiond_client.versions import compared
 
 __all__ = ["Finding", "examine", "told"]
 
@@ -166,8 +167,8 @@ def _daemon(place: DaemonPlace, layout: Layout) -> Iterator[Finding]:
         what = f"{serving} serves this profile and {serving.place}"
         then = "give the daemon's socket with --socket, or stop the daemon"
         yield Finding("daemon", ok=False, what=what, next=then)
-    elif (text := another(info["version"], info.get("build", ""))) is not None:
-        yield Finding("daemon", ok=False, what=text.partition(": `")[0], next="sessiond restart")
+    elif (what := compared(info["version"], info.get("build", ""), BUILD)) is not None:
+        yield Finding("daemon", ok=False, what=what, next="sessiond restart")
     elif Path(info["data_folder"]) != layout.root:
         what = f"the daemon on {path} serves {info['data_folder']}, not {layout.root}"
         yield Finding(

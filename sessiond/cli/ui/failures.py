@@ -267,9 +267,8 @@ def _lost(error: SessiondClientError, session: str | None) -> Failure:
 
     if isinstance(error, Unanswered) and error.outcome_unknown:
         check = CHECKS.get(error.check or "", "check")
-        what = str(error).removesuffix(f"; {error.check} shows whether it was done")
         then = f"the daemon may have done it: {_about(check, session)} before you run it again"
-        return Failure(what, then, facts={"kind": "outcome_unknown"})
+        return Failure(error.what, then, facts={"kind": "outcome_unknown"})
     then = "see `sessiond status`, then run it again"
     if isinstance(error, ConnectionLost):
         return Failure(str(error), then, Status.NO_DAEMON, {"kind": "no_daemon"})
