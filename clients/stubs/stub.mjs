@@ -5,6 +5,8 @@ import { lstatSync, realpathSync } from "node:fs";
 import { createConnection } from "node:net";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
+const VERSION = "0.1.1"; // of the daemon that this file was made for
+const told = new Set([VERSION]);
 const sessiond = async (command) => (await promisify(execFile)("sessiond", [command])).stdout.trim();
 
 /** Throw if another user may listen: Node does not tell who does, so the folder and those above must be safe. */
@@ -20,6 +22,13 @@ function requireOwn(path) {
   const file = lstatSync(path, { throwIfNoEntry: false });
   if (isGood && (file === undefined || (isOwn(file) && !file.isSymbolicLink()))) return;
   throw new Error(`nothing was sent to ${path}: the folder of the socket must be yours, with mode 0700 and no link`);
+}
+/** Say once that the daemon is of another version than this file. */
+function tellAnother(version) {
+  if (told.size === told.add(version).size) return;
+  const age = version.localeCompare(VERSION, "en", { numeric: true }) > 0 ? "newer" : "older";
+  const than = `(${version}) than this stub (${VERSION})`;
+  console.error(`the running daemon is ${age} ${than}: \`sessiond restart\` replaces it`);
 }
 /** Yield what the daemon sends, one JSON object a line, until the connection ends. */
 async function* read(connection) {
@@ -42,11 +51,13 @@ export async function* exchange(method, params) {
     // For the answer: a daemon that hangs is asked again.
     connection.setTimeout(60_000, () => connection.destroy(new Error("no answer in 60 s")));
     try {
-      connection.write(JSON.stringify({ id: 1, method, params }) + "\n");
+      const requests = [{ id: 0, method: "initialize", params: {} }, { id: 1, method, params }];
+      connection.write(requests.map((request) => JSON.stringify(request) + "\n").join(""));
       for await (const message of read(connection)) {
         const { error, result = message } = message;
         if (error) throw new Error(`refused: ${JSON.stringify(error)}`, { cause: error });
         if (["session/closed", "server/draining"].includes(message.method)) break;
+        if (message.id === 0) { tellAnother(result.server_info.version); continue; }
         connection.setTimeout(failures = 0);
         yield result;
       }

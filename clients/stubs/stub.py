@@ -2,7 +2,20 @@
 """A client of sessiond in one file, to copy and own: Python 3.10, standard library only.
 Usage: stub.py append SESSION TEXT | watch SESSION [CURSOR] | context SESSION"""
 
-import json, os, socket, struct, subprocess, sys, time
+import json, os, re, socket, struct, subprocess, sys, time
+
+VERSION = "0.1.1"  # of the daemon that this file was made for
+HELLO = b'{"id":0,"method":"initialize","params":{}}\n'
+told = {VERSION}
+
+
+def tell_another(version):
+    """Say once that the daemon is of another version than this file."""
+    if version not in told:
+        told.add(version)
+        ours, theirs = (list(map(int, re.findall(r"\d+", one))) for one in (VERSION, version))
+        age = f"{'newer' if theirs > ours else 'older'} ({version}) than this stub ({VERSION})"
+        print(f"the running daemon is {age}: `sessiond restart` replaces it", file=sys.stderr)
 
 
 def exchange(method, params):
@@ -19,12 +32,15 @@ def exchange(method, params):
                 if uid not in {os.geteuid(), 0}:  # root: a system manager's socket
                     sys.exit(f"nothing was sent to {path}: another user listens there (uid {uid})")
                 request = {"id": 1, "method": method, "params": params}
-                link.sendall(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+                link.sendall(HELLO + json.dumps(request, separators=(",", ":")).encode() + b"\n")
                 for message in map(json.loads, link.makefile("rb")):
                     if error := message.get("error"):
                         raise (OSError if error["data"]["retryable"] else RuntimeError)(error)
                     if message.get("method") in {"session/closed", "server/draining"}:
                         break
+                    if message.get("id") == 0:
+                        tell_another(message["result"]["server_info"]["version"])
+                        continue
                     failures = 0
                     link.settimeout(None)
                     yield message.get("result", message)

@@ -3,6 +3,7 @@
 # Usage: stub.sh append SESSION TEXT | watch SESSION [CURSOR] | context SESSION | call METHOD PARAMS
 socat -V >/dev/null && socket=${SESSIOND_SOCKET:-$(sessiond sockname)} || exit
 case $socket in /*) ;; *) socket=$PWD/$socket ;; esac
+version=0.1.1 told=0.1.1 # of the daemon that this file was made for, and the one that was told of last
 limit=60 # seconds for an answer: a daemon that hangs is asked again
 trap '' PIPE # writing to a daemon that is gone fails, and does not end the shell
 
@@ -25,16 +26,23 @@ require_own() { # end if another user may listen: a shell cannot ask who does
         { [ ! -e "$socket" ] && [ ! -L "$socket" ] || fits "$socket" '!/^l/ && ($3 == me || !$3)'; } && return
     echo "nothing was sent to $socket: the folder of the socket must be yours, with mode 0700 and no link" >&2; exit 1
 }
+tell_another() { # tell_another VERSION: say once that the daemon is of another version than this file
+    [ "$1" != "$told" ] && told=$1 && [ "$1" != "$version" ] || return 0
+    age=$(printf '%s\n' "$1" "$version" | sort -t. -k1,1n -k2,2n -k3,3n | sed -n "1s/^$version\$/newer/p")
+    echo "the running daemon is ${age:-older} ($1) than this stub ($version): \`sessiond restart\` replaces it" >&2
+}
 try() { # try METHOD PARAMS: send a request on a new connection; set $result; what follows is on descriptor 4
     require_own
     pipes=$(mktemp -d) && mkfifo "$pipes/in" "$pipes/out" || exit
     exec 3>&- 4<&-
     socat -T "$limit" - "UNIX-CONNECT:$socket" <"$pipes/in" >"$pipes/out" 2>/dev/null &
     exec 3>"$pipes/in" 4<"$pipes/out" && rm -r "$pipes"
-    printf '{"id":1,"method":"%s","params":%s}\n' "$1" "$2" >&3 2>/dev/null
+    printf '{"id":0,"method":"initialize","params":{}}\n{"id":1,"method":"%s","params":%s}\n' "$1" "$2" >&3 2>/dev/null
     while IFS= read -r line <&4; do
         case $line in
         '{"jsonrpc":"2.0","id":1,"result":'*) result=${line#*'"result":'}; result=${result%?}; return ;;
+        '{"jsonrpc":"2.0","id":0,"result":'*)
+            line=${line#*'"server_info":{'}; line=${line#*'"version":"'}; tell_another "${line%%'"'*}" ;;
         '{"jsonrpc":"2.0","id":'*'"retryable":true'*) return 1 ;;
         '{"jsonrpc":"2.0","id":1,"error":'*'"pages":true'*) result=; return ;; # larger than an answer
         '{"jsonrpc":"2.0","id":'*) line=${line#*'"error":'}; printf 'refused: %s\n' "${line%?}" >&2; exit 1 ;;

@@ -24,12 +24,14 @@ from typing import Any, Final, NoReturn
 import pytest
 
 import sessiond_client
+from sessiond import __version__
 from tests.interop.test_conformance import CASES, skipped, with_daemon
 from tests.kit.foreign_places import PLACES, WAYS, overheard
 from tests.kit.large_context import put_large_context, require_large_context
 from tests.kit.other_user import OTHER_UID
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
+from tests.versions.talk import another_daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 
@@ -198,6 +200,13 @@ def stopped_at_the_end(environment: Mapping[str, str], daemon: Daemon) -> Iterat
         run([SESSIOND, "stop"], environment)
 
 
+def request_on(connection: socket.socket) -> bytes:
+    """Return the request of a stub, which comes behind an `initialize`."""
+    with connection.makefile("rb") as lines:
+        assert json.loads(lines.readline())["method"] == "initialize"
+        return lines.readline()
+
+
 def kill_the_daemon(environment: Mapping[str, str]) -> None:
     os.kill(said([SESSIOND, "status", "--json"], environment)["pid"], signal.SIGKILL)
 
@@ -208,7 +217,7 @@ def kill_the_daemon(environment: Mapping[str, str]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stub_is_one_short_file(kind: str) -> None:
     text = (STUBS / f"stub.{kind}").read_text("utf-8")
-    assert text.count("\n") <= 80
+    assert text.count("\n") <= 90
     assert max(map(len, text.splitlines())) <= 120
 
 
@@ -268,6 +277,51 @@ def test_a_stub_sends_nothing_where_another_user_may_listen(
     assert len(done.stderr.splitlines()) == 1
 
 
+# -- the daemon beside them ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("age", "version"), [("older", "0.1.0"), ("newer", "9.0.0"), ("newer", "0.10.0")]
+)
+def test_a_stub_beside_a_daemon_of_another_version_says_so_once_and_works(
+    age: str,
+    version: str,
+    stub: list[str],
+    environment: Mapping[str, str],
+    socket_path: Path,
+) -> None:
+    with another_daemon(socket_path, version):
+        done = run(
+            [*stub, "context", SESSION], {**environment, "SESSIOND_SOCKET": str(socket_path)}
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages"]
+    assert done.stderr == (
+        f"the running daemon is {age} ({version}) than this stub ({__version__}):"
+        " `sessiond restart` replaces it\n"
+    )
+
+
+def test_a_stub_that_is_refused_again_and_again_says_it_once(
+    stub: list[str], environment: Mapping[str, str], tmp_path: Path, socket_path: Path
+) -> None:
+    """Refuse the request twice; each time the stub makes a connection and greets the daemon anew."""
+    (tmp_path / "sessiond").write_text("#!/bin/sh\n", "utf-8")
+    (tmp_path / "sessiond").chmod(0o755)
+    search = f"{tmp_path}{os.pathsep}{environment['PATH']}"
+    named = {**environment, "SESSIOND_SOCKET": str(socket_path), "PATH": search}
+    data = {"kind": "overloaded", "retryable": True}
+    refused = {"error": {"code": -32001, "message": "full", "data": data}}
+    asked = {"method": "session/build_context"}
+    answered = {"result": {"messages": []}}
+    talk = [[asked, refused], [asked, refused], [asked, answered]]
+    with another_daemon(socket_path, "0.1.0", talk):
+        done = run([*stub, "context", SESSION], named)
+    assert json.loads(done.stdout) == {"messages": []}
+    assert done.stderr.count("the running daemon is older (0.1.0)") == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
 # -- what they do -------------------------------------------------------------------------------
 
 
@@ -302,7 +356,7 @@ def test_an_append_is_stored_once_when_the_daemon_dies_before_it_answers(
             [*stub, "append", SESSION, TEXT], env=environment, stdout=subprocess.PIPE, text=True
         )
         with process, listener.accept()[0] as connection:
-            request = connection.makefile("rb").readline()
+            request = request_on(connection)
             if is_stored:
                 with daemon.connect() as link:
                     link.send(request)
@@ -363,7 +417,7 @@ def test_the_pause_before_a_request_is_sent_again_grows(
         with process:
             for outcome in [*([refusal] * 5), result]:
                 with listener.accept()[0] as connection:
-                    connection.makefile("rb").readline()
+                    request_on(connection)
                     answer = {"jsonrpc": "2.0", "id": 1, **outcome}
                     connection.sendall(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
             said, _ = process.communicate(timeout=PATIENCE_SECONDS)
@@ -408,7 +462,7 @@ def test_a_daemon_that_hangs_is_asked_again(
             text=True,
         )
         with process, listener.accept()[0], listener.accept()[0] as connection:
-            connection.makefile("rb").readline()
+            request_on(connection)
             connection.sendall(b'{"jsonrpc":"2.0","id":1,"result":{"messages":[]}}\n')
             said, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert json.loads(said) == {"messages": []}

@@ -19,7 +19,7 @@ from typing import Any, Final
 from tests.kit.line_proxy import line_proxy
 from tests.kit.patience import PATIENCE_SECONDS
 
-__all__ = ["COMMANDS", "RECORDINGS", "Talk", "played", "run", "told"]
+__all__ = ["COMMANDS", "RECORDINGS", "Talk", "another_daemon", "played", "run", "told"]
 
 RECORDINGS: Final = Path(__file__).parent / "recorded"
 COMMANDS: Final = (
@@ -101,8 +101,25 @@ def told(place: Path, daemon: Path) -> Iterator[Talk]:
 
 
 @contextmanager
+def another_daemon(place: Path, version: str, talk: Sequence[Any] = ()) -> Iterator[None]:
+    """Be a daemon of another version: with the answers of a recording, for the methods of a talk with those."""
+    file = max(RECORDINGS.glob("*.jsonl"))
+    rows = map(json.loads, file.read_text("utf-8").splitlines())
+    recorded = [pair for row in rows if row["side"] == "later" for pair in row["talk"]]
+    own = {request["method"] for request, _ in talk}
+    told = [*(pair for pair in recorded if pair[0]["method"] not in own), *talk]
+    recorded_version = f'"version": "{file.stem.partition("-")[0]}"'
+    text = json.dumps(told).replace(recorded_version, f'"version": "{version}"')
+    with played(place, json.loads(text)):
+        yield
+
+
+@contextmanager
 def played(place: Path, talk: Talk) -> Iterator[None]:
-    """Be the daemon of a recording: give its answers by method, in their order, and the last one again."""
+    """Be the daemon of a recording: give its answers by method, in their order, and the last one again.
+
+    A request in a frame has its answer in a frame.
+    """
     answers: dict[str, list[dict[str, Any]]] = {}
     for request, answer in talk:
         answers.setdefault(request["method"], []).append(answer)
@@ -112,11 +129,19 @@ def played(place: Path, talk: Talk) -> Iterator[None]:
     def serve(connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as lines:
             for line in lines:
-                request = json.loads(line)
+                is_framed = line.startswith(b"Content-Length")
+                if is_framed:
+                    lines.readline()
+                request = json.loads(lines.read(int(line.split()[1])) if is_framed else line)
+                if "id" not in request:
+                    continue
                 known = answers.get(request["method"]) or [refusal]
                 answer = known.pop(0) if len(known) > 1 else known[0]
-                told = {**answer, "jsonrpc": "2.0", "id": request["id"]}
-                connection.sendall(json.dumps(told).encode() + b"\n")
+                outcome = {name: answer[name] for name in ("result", "error") if name in answer}
+                told = {"jsonrpc": "2.0", "id": request["id"], **outcome}
+                body = json.dumps(told, separators=(",", ":")).encode()
+                head = b"Content-Length: %d\r\n\r\n" % len(body)
+                connection.sendall(head + body if is_framed else body + b"\n")
 
     def accept(listener: socket.socket) -> None:
         while True:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ from sessiond.lsp import link as lsp
 from sessiond_client import Client, connect, connect_blocking, difference
 from sessiond_client.versions import Introduction
 from tests.kit.house import House
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.versions.talk import COMMANDS, RECORDINGS, Talk, played
 
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
@@ -118,6 +123,37 @@ def test_the_doctor_shows_a_version_whole(socket_path: Path) -> None:
     with played(socket_path, json.loads(talk)):
         done = command("doctor", socket_path)
     assert f"older (0.1.0: `x`) than this program ({__version__}): sessiond restart" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("age", "version"), [("older", "0.1.0"), ("newer", "9.0.0")], ids=["older", "newer"]
+)
+@pytest.mark.parametrize("is_framed", [False, True], ids=["lines", "frames"])
+def test_stdio_says_it_once_and_passes_every_byte(
+    age: str, version: str, socket_path: Path, *, is_framed: bool
+) -> None:
+    talk = whole(FILES[0])
+    asked = [b'{"id":1,"method":"initialize","params":{}}', b'{"id":2,"method":"session/list"}']
+    if is_framed:
+        sent = b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(one), one) for one in asked)
+    else:
+        sent = b"".join(one + b"\n" for one in asked)
+    with played(socket_path, talk if age == "older" else grown(talk)):
+        with closing(socket.socket(socket.AF_UNIX)) as direct:
+            direct.connect(str(socket_path))
+            direct.sendall(sent)
+            direct.shutdown(socket.SHUT_WR)
+            answers = b"".join(iter(lambda: direct.recv(1 << 16), b""))
+        done = subprocess.run(
+            [sys.executable, "-m", "sessiond", "--socket", socket_path, "stdio"],
+            input=sent,
+            capture_output=True,
+            timeout=PATIENCE_SECONDS,
+            check=True,
+        )
+    assert done.stdout == answers
+    (line,) = done.stderr.decode().splitlines()
+    assert f"{age} ({version}) than this program ({__version__}): `sessiond restart`" in line
 
 
 def test_another_build_of_one_version_is_told_and_an_equal_one_is_not() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 
 import click
 
@@ -27,8 +28,9 @@ def stdio(place: DaemonPlace) -> None:
     again, and it joins the next daemon.
     """
     from sessiond.cli.connect.bridge import bridge
-    from sessiond.cli.connect.probe import connect
+    from sessiond.cli.connect.probe import about, connect
     from sessiond.cli.connect.target import find_socket, require_meant_on
+    from sessiond.cli.connect.versions import tell_another
     from sessiond.limits import ANSWER_SECONDS
 
     # An interrupt is the normal end of a bridge, not an error to report.
@@ -44,6 +46,10 @@ def stdio(place: DaemonPlace) -> None:
     if sock is None:
         what = f"the daemon ended before it could be joined on {path}"
         raise Failure(what, "run it again", Status.NO_DAEMON)
+    # A daemon that gives no answer here gives none to the bridge either.
+    with suppress(Failure, OSError):
+        if found := about(path, ANSWER_SECONDS):
+            tell_another(found.version, found.build)
     if not bridge(sock):
         from sessiond.cli.connect.autostart import answering
 
