@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,7 +127,8 @@ def played(place: Path, talk: Talk) -> Iterator[None]:
     refusal = {"error": {"code": -32601, "message": "no such method", "data": unknown}}
 
     def serve(connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+        # A client may leave before it has read its answers.
+        with suppress(ConnectionError), connection, connection.makefile("rb") as lines:
             for line in lines:
                 is_framed = line.startswith(b"Content-Length")
                 if is_framed:

@@ -15,6 +15,13 @@ Wire.__index = Wire
 local FRAME_BYTES_MAX = 32 * 1024 * 1024
 local HELLO_ID = 0
 
+-- Return a version as a text that sorts as its numbers do. Neovim compares versions itself since 0.9 only.
+local function in_order(version)
+  return (version:gsub("%d+", function(number)
+    return ("0"):rep(9 - #number) .. number
+  end))
+end
+
 -- Make a wire. Options: socket, command, start, client_id, client_info, access; on_ready(), on_lost(fatal),
 -- on_state(state), on_notification(method, params, text), is_wanted().
 function Wire.new(options)
@@ -163,8 +170,7 @@ function Wire:_tell_another(result)
     return
   end
   self.instance_id = result.instance_id
-  local known, theirs = pcall(vim.version.parse, daemon.version)
-  local age = known and theirs and vim.version.gt(theirs, own) and "newer" or "older"
+  local age = in_order(daemon.version) > in_order(own) and "newer" or "older"
   local text = "sessiond: the running daemon is %s (%s) than this plugin (%s): `sessiond restart` replaces it"
   vim.schedule(function()
     vim.notify(text:format(age, daemon.version, own), vim.log.levels.WARN)
