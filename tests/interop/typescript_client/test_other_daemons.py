@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from sessiond import __version__
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.versions.talk import RECORDINGS, played
+from tests.versions.talk import another_daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -27,10 +26,7 @@ client.disconnect();
 def test_an_older_daemon_is_told_in_one_line(
     node20: Path, library: Path, socket_path: Path
 ) -> None:
-    (file,) = RECORDINGS.glob("0.1.0-*.jsonl")
-    rows = map(json.loads, file.read_text("utf-8").splitlines())
-    talk = [pair for row in rows if row["side"] == "later" for pair in row["talk"]]
-    with played(socket_path, talk):
+    with another_daemon(socket_path, "0.1.0"):
         done = subprocess.run(
             [node20, "--input-type=module", "-e", PROGRAM, library, socket_path],
             capture_output=True,
