@@ -242,6 +242,7 @@ The process connections of jsonrpc.el read null and an empty object as one value
 (cl-defstruct (sessiond-client--listener (:copier nil))
   "Subscription of a caller: a handler, and the place of the last event that was handled."
   client feed handler then catch
+  timer                 ; Ends the wait for the first answer.
   seq epoch entry-id
   is-joined             ; Whether events are for this listener yet.
   is-replaying)         ; Whether session/synced is due.
@@ -682,6 +683,11 @@ connection.  Any other change ends with an error of the kind \"connection_lost\"
      (t (sessiond-client--reach client)))
     nil))
 
+(defun sessiond-client--no-answer ()
+  "Return the error of a question that got no answer in time."
+  (sessiond-client--problem
+   "timeout" "The daemon did not answer in time; see `sessiond status', then try again"))
+
 (defun sessiond-client--give-up (client request bytes)
   "End REQUEST of CLIENT without an answer.
 The request of so many BYTES is too large, or the time for an answer is over."
@@ -694,8 +700,7 @@ The request of so many BYTES is too large, or the time for an answer is over."
          (sessiond-client--problem
           "timeout" "The daemon did not answer in time; look whether it was done before you try again"
           :outcome_unknown t)
-       (sessiond-client--problem
-        "timeout" "The daemon did not answer in time; see `sessiond status', then try again"))))
+       (sessiond-client--no-answer))))
   ;; Emacs waits for good where a daemon that hangs takes only a part of a request, and runs timers meanwhile.
   (when-let ((link (sessiond-client--link client)))
     (when (slot-value link 'is-sending)
@@ -888,7 +893,7 @@ THEN gets the result, CATCH the error."
   "Call HANDLER with the method and the params of each event of SESSION-ID over CLIENT.
 AFTER is the place to begin behind, a plist of :seq, :epoch and :entry_id; nil is from now on.
 OPTIONS is a plist of :types, :heads, :bodies and :signals.  THEN gets the answer to the first
-subscription, CATCH the error.  Return the subscription.
+subscription, CATCH the error; no answer in `sessiond-timeout' is one.  Return the subscription.
 
 Over lost connections the subscription goes on where it was: each entry comes once and in order.
 After \"session/replaced\", drop what is held; everything follows.  After \"session/closed\" the
@@ -905,11 +910,19 @@ subscription is over.  The subscriptions of one session must have the same OPTIO
     (unless (equal options (sessiond-client--feed-options feed))
       (error "This session has a subscription with other options"))
     (setf (sessiond-client--feed-listeners feed)
-          (append (sessiond-client--feed-listeners feed) (list listener)))
+          (append (sessiond-client--feed-listeners feed) (list listener))
+          (sessiond-client--listener-timer listener)
+          (run-at-time sessiond-timeout nil #'sessiond-client--expire listener))
     (if (eq (sessiond-client--state client) 'ready)
         (sessiond-client--subscribe-feed client feed)
       (sessiond-client--reach client))
     listener))
+
+(defun sessiond-client--expire (listener)
+  "End LISTENER, which got no first answer in time."
+  (sessiond-client-unsubscribe listener)
+  (sessiond-client--guarded (sessiond-client--listener-catch listener)
+                            (sessiond-client--no-answer)))
 
 (defun sessiond-client-cursor (subscription)
   "Return the place of SUBSCRIPTION, a plist of :seq, :epoch and :entry_id.
@@ -926,6 +939,7 @@ A later subscription may begin behind that place."
          (feed (sessiond-client--listener-feed subscription))
          (session-id (sessiond-client--feed-session-id feed))
          (rest (remq subscription (sessiond-client--feed-listeners feed))))
+    (cancel-timer (sessiond-client--listener-timer subscription))
     (setf (sessiond-client--feed-listeners feed) rest
           (sessiond-client--listener-is-joined subscription) nil)
     (unless (or rest (not (eq feed (gethash session-id (sessiond-client--feeds client)))))
@@ -992,6 +1006,7 @@ REPLACED is why the cursor of the listener did not fit, or nil."
                              (> seq 0) (not (equal known epoch)))
                         "epoch")))
          (then (sessiond-client--listener-then listener)))
+    (cancel-timer (sessiond-client--listener-timer listener))
     (setf (sessiond-client--listener-is-joined listener) t
           (sessiond-client--listener-then listener) nil
           (sessiond-client--listener-catch listener) nil
@@ -1039,6 +1054,7 @@ WAS-LIVE says whether an earlier subscription of the connection goes on."
   (let* ((feed (sessiond-client--listener-feed listener))
          (feeds (sessiond-client--feeds (sessiond-client--listener-client listener)))
          (rest (remq listener (sessiond-client--feed-listeners feed))))
+    (cancel-timer (sessiond-client--listener-timer listener))
     (setf (sessiond-client--feed-listeners feed) rest)
     (unless rest
       (remhash (sessiond-client--feed-session-id feed) feeds))))

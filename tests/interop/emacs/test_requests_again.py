@@ -125,6 +125,23 @@ def test_only_a_change_without_an_answer_has_an_unknown_outcome(
     assert ("look whether it was done" if is_unknown else "sessiond status") in error["message"]
 
 
+@pytest.mark.parametrize("is_greeted", [True, False], ids=["no-answer", "no-greeting"])
+def test_a_subscription_that_gets_no_first_answer_ends_in_time(
+    editor: Editor, scripted: ScriptedDaemon, *, is_greeted: bool
+) -> None:
+    editor.eval("(progn (setq sessiond-timeout 1) nil)")
+    editor.eval(f"(progn (driver-subscribe {quoted(SESSION)} nil) nil)")
+    if is_greeted:
+        scripted.greet()
+        scripted.read("session/subscribe")
+    error = editor.until("(car driver-answers)")
+    assert error["kind"] == "timeout"
+    assert "sessiond status" in error["message"]
+    editor.until("(not (driver-timers))")
+    if is_greeted:
+        scripted.read("session/unsubscribe")
+
+
 def test_emacs_does_not_wait_for_a_daemon_that_takes_a_part_of_a_request(
     editor: Editor, scripted: ScriptedDaemon
 ) -> None:

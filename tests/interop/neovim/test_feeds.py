@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +12,8 @@ import pytest
 
 from tests.interop.neovim.acts import asked, say, shown, stored
 from tests.interop.neovim.editor import Editor, editing
-from tests.interop.test_stubs import kill_the_daemon, python_client, run
+from tests.interop.test_stubs import kill_the_daemon, python_client, run, said
+from tests.kit.line_proxy import line_proxy, unchanged
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
@@ -84,6 +87,65 @@ def test_feeds_of_one_session_have_places_of_their_own(
     begin_feed(editor, "other", {"session_id": session, "after": {"seq": 4, "entry_id": "none"}})
     until_noted("other", "answer", "replaced", *numbers(1, 5))
     until_noted("live", "answer", *numbers(3, 5))
+
+
+@contextmanager
+def withholding(place: Path, environment: Mapping[str, str], method: str) -> Iterator[list[str]]:
+    """Serve a socket in front of the daemon that keeps back the requests of a method; yield those to be let through."""
+    passing: list[str] = []
+
+    def request(line: bytes) -> list[bytes]:
+        asked = json.loads(line)["method"]
+        if asked != method:
+            return unchanged(line)
+        return unchanged(line) if passing and passing.pop() else []
+
+    daemon = Path(said([SESSIOND, "start", "--json"], environment)["socket"])
+    with line_proxy(place, daemon, requests=request):
+        yield passing
+
+
+@pytest.mark.parametrize("method", ["initialize", "session/subscribe"])
+def test_a_feed_that_gets_no_first_answer_ends_in_time(
+    method: str,
+    neovim: str,
+    home: Path,
+    environment: Mapping[str, str],
+    session: str,
+    socket_path: Path,
+) -> None:
+    named = {**environment, "SESSIOND_SOCKET": str(socket_path)}
+    with (
+        withholding(socket_path, environment, method),
+        editing(neovim, home, named) as editor,
+    ):
+        editor.lua("require('sessiond.timers').ANSWER_MS = 200")
+        begin_feed(editor, "live", {"session_id": session})
+        editor.until(lambda: noted(editor, "live") == ["timeout"])
+        editor.until_no_timer()
+
+
+def test_a_feed_whose_first_answer_came_goes_on_beside_one_that_gets_none(
+    neovim: str,
+    home: Path,
+    environment: Mapping[str, str],
+    session: str,
+    socket_path: Path,
+) -> None:
+    named = {**environment, "SESSIOND_SOCKET": str(socket_path)}
+    with (
+        withholding(socket_path, environment, "session/subscribe") as passing,
+        editing(neovim, home, named) as editor,
+    ):
+        passing.append("the first")
+        begin_feed(editor, "live", {"session_id": session})
+        editor.until(lambda: noted(editor, "live") == ["answer"])
+        editor.until_no_timer()
+        editor.lua("require('sessiond.timers').ANSWER_MS = 200")
+        begin_feed(editor, "late", {"session_id": session})
+        editor.until(lambda: noted(editor, "late") == ["timeout"])
+        say(environment, "three")
+        editor.until(lambda: noted(editor, "live") == ["answer", "3"])
 
 
 def test_a_feed_of_a_deleted_session_ends(

@@ -11,7 +11,6 @@ Calls.__index = Calls
 
 local LOSSES_MAX = 10
 local STORAGE_RETRIES_MAX = 4
-local TIMEOUT_MS = 30000
 
 local function set(text)
   local found = {}
@@ -81,7 +80,7 @@ function Calls:add(method, params, callback, options, bytes_max)
   else
     call.text = text
     self.waiting[call.id] = call
-    self:_set_deadline(call, options.timeout_ms or TIMEOUT_MS)
+    self:_set_deadline(call, options.timeout_ms or timers.ANSWER_MS)
     self:_offer(call)
   end
   return call.id

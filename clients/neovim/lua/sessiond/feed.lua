@@ -61,6 +61,7 @@ end
 function Feed:close()
   if not self.is_over then
     self.is_over = true
+    self.end_deadline()
     self.group:leave(self)
   end
 end
@@ -89,6 +90,7 @@ end
 function Feed:finish(failure)
   if not self.is_over then
     self.is_over = true
+    self.end_deadline()
     if self.is_told then
       tell(self.on_end, failure)
     else
@@ -119,6 +121,7 @@ function Feed:answered(result, is_fresh)
   end
   if is_fresh then
     self.is_told = true
+    self.end_deadline()
     tell(self.on_answer, nil, result)
   end
   -- A cursor that held on this connection is not in question.

@@ -136,6 +136,10 @@ function Subscriptions:add(params, handlers)
     self.groups[params.session_id] = setmetatable(group, Group)
   end
   local feed = Feed.new(group, params, handlers)
+  feed.end_deadline = timers.later(timers.ANSWER_MS, function()
+    group:leave(feed)
+    feed:finish(errors.of_client("timeout", "not subscribed in time"))
+  end)
   table.insert(group.feeds, feed)
   if self.wire.is_closed then
     vim.schedule(function()

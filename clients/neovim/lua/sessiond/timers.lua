@@ -1,7 +1,8 @@
 -- Times: actions that come later, and pauses between tries.
 local uv = vim.loop
 
-local M = {}
+-- The time for an answer: for all tries of a call, and for the first answer to a feed.
+local M = { ANSWER_MS = 30000 }
 
 local PAUSE_FIRST_MS = 50
 local PAUSE_LONGEST_MS = 2000
