@@ -4,10 +4,7 @@
  */
 
 /** Head to lease, duration of the lease, and time to wait while another holder has the head. */
-export interface AcquireParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
-  _meta?: RequestMeta | null;
+export interface AcquireParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   ttl_ms: number;
@@ -41,9 +38,7 @@ export type AnyEntry = Stored<KnownEntry> | (OpaqueEntry & { id: string });
 /**
  * Entries to store (one of `message`, `entry`, `entries`), their place, and the condition to meet.
  */
-export interface AppendParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface AppendParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
@@ -60,13 +55,10 @@ export interface AppendParams {
   idempotency_key?: string | null;
   /** Default: "disk". */
   durability?: "disk" | "os";
-  _meta?: RequestMeta | null;
 }
 
 /** Name of an artifact and its place; null removes the name. */
-export interface ArtifactParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface ArtifactParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
@@ -75,7 +67,6 @@ export interface ArtifactParams {
   lease_id?: string | null;
   /** Default: null. */
   idempotency_key?: string | null;
-  _meta?: RequestMeta | null;
   name: string;
   path: string | null;
 }
@@ -128,9 +119,7 @@ export interface BeforeSwitch {
 }
 
 /** Target entry; head to move; summary of the abandoned branch; or `drop`. */
-export interface BranchParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface BranchParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
@@ -143,7 +132,6 @@ export interface BranchParams {
   /** Default: "". */
   summary?: string;
   details?: unknown;
-  _meta?: RequestMeta | null;
 }
 
 /** A summary of the branch that a head left; `from_id` is the abandoned leaf. */
@@ -175,9 +163,7 @@ export interface BriefResult {
 /**
  * Head or entry; the context that the caller holds; the view; further parts to include; the page.
  */
-export interface BuildContextParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface BuildContextParams extends SessionParams {
   /** Default: null. */
   head?: string | null;
   /** Default: null. */
@@ -196,7 +182,6 @@ export interface BuildContextParams {
   limit?: number | null;
   /** Default: null. */
   cursor?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -271,9 +256,7 @@ export interface Closed {
  * has a summary written by the instructions, and commits the summary; then a first entry to keep is
  * where the plan cuts.
  */
-export interface CompactParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface CompactParams extends SessionParams {
   /** Default: null. */
   plan_id?: string | null;
   summary?: string;
@@ -291,7 +274,6 @@ export interface CompactParams {
   idempotency_key?: string | null;
   /** Default: null. */
   instructions?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -339,15 +321,7 @@ export interface CompactionFigures {
  * to the leaf that it was made at: `session/compact` accepts the plan only while the head has that
  * leaf.
  */
-export interface CompactionPlan {
-  plan_id: string;
-  leaf_id: string;
-  first_kept_entry_id: string;
-  summarize: string[];
-  turn_prefix: string[];
-  previous_summary: string | null;
-  files: PlannedFiles;
-  tokens_before: number;
+export interface CompactionPlan extends PlanFacts {
   prompt: string;
 }
 
@@ -477,16 +451,7 @@ export interface CustomMessage {
 }
 
 /** Limits of `initialize`, and the limits that this daemon is configured with. */
-export interface DaemonLimits {
-  max_frame_bytes: number;
-  max_event_bytes: number;
-  max_result_bytes: number;
-  max_batch_members: number;
-  max_append_entries: number;
-  max_page_rows: number;
-  max_nesting: number;
-  max_heads: number;
-  max_waiting_requests: number;
+export interface DaemonLimits extends Limits {
   max_open_sessions: number;
   max_memory_sessions: number;
   max_connections: number;
@@ -505,9 +470,7 @@ export interface DatabaseStatus {
 }
 
 /** Decision, why it was made, and when. */
-export interface DecideParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface DecideParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
@@ -516,7 +479,6 @@ export interface DecideParams {
   lease_id?: string | null;
   /** Default: null. */
   idempotency_key?: string | null;
-  _meta?: RequestMeta | null;
   decision: string;
   /** Default: null. */
   rationale?: string | null;
@@ -550,9 +512,7 @@ export interface Empty {
 }
 
 /** Page after one seq, or before one seq backwards. */
-export interface EntriesParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface EntriesParams extends SessionParams {
   /** Default: null. */
   after_seq?: number | null;
   /** Default: null. */
@@ -561,7 +521,6 @@ export interface EntriesParams {
   limit?: number | null;
   /** Default: null. */
   types?: string[] | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Page of entries; `next_seq` is the cursor of the next page, null at the end. */
@@ -585,11 +544,8 @@ export interface EntryMeant {
 }
 
 /** Id of the entry. */
-export interface EntryParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface EntryParams extends SessionParams {
   entry_id: string;
-  _meta?: RequestMeta | null;
 }
 
 /** Entry by id and seq. */
@@ -620,9 +576,7 @@ export interface Expected {
  * Absolute path of a new file; without a path the answer holds the content. The last four are for
  * the formats "json", "markdown" and "html".
  */
-export interface ExportParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface ExportParams extends SessionParams {
   /** Default: "native". */
   format?: "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova" | "html" | "json" | "markdown";
   /** Default: null. */
@@ -635,7 +589,6 @@ export interface ExportParams {
   include?: ("entries" | "heads" | "labels" | "session" | "tags" | "tree")[] | null;
   /** Default: null. */
   redact?: string[] | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Path of the file, or its content; `notes` names what the export had to change. */
@@ -686,12 +639,9 @@ export interface FlatNode {
 }
 
 /** A session, and whether all of its entries up to now are to be made durable. */
-export interface FlushParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface FlushParams extends SessionParams {
   /** Default: null. */
   durability?: "disk" | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Last seq whose event lies before this answer; how durable everything up to it is, if asked. */
@@ -753,9 +703,7 @@ export interface ForestText {
 }
 
 /** Entries to take; end of the path; what comes along; fields of the fork. */
-export interface ForkParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface ForkParams extends SessionParams {
   /** Default: "path". */
   entries?: "all" | "context" | "none" | "path";
   at?: string | null;
@@ -781,7 +729,6 @@ export interface ForkParams {
   dialect?: "native" | "operator" | "pi" | "piglet" | "sharur" | null;
   /** Default: false. */
   dry_run?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -1030,12 +977,9 @@ export interface Label {
 }
 
 /** Entry and its label; null and "" clear the label. */
-export interface LabelParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface LabelParams extends SessionParams {
   entry_id: string;
   label: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Entry, its label, and when the label was set; "" where its line has no time. */
@@ -1051,14 +995,11 @@ export interface Labelled {
 }
 
 /** Page of the labels. */
-export interface LabelsParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface LabelsParams extends SessionParams {
   /** Default: null. */
   limit?: number | null;
   /** Default: null. */
   cursor?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Page of labels, sorted by the `seq` of the labelled entry. */
@@ -1209,16 +1150,13 @@ export interface LoadedRow {
  * Other session, text of the merge, and where the turn goes. Without a text the daemon has one
  * written by the prompt of session/plan_merge.
  */
-export interface MergeParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface MergeParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   expected?: Expected | null;
   /** Default: null. */
   lease_id?: string | null;
-  _meta?: RequestMeta | null;
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   other_session_id: string;
   /** Default: null. */
@@ -1317,16 +1255,13 @@ export interface NamespaceRow {
 }
 
 /** Target; summary of the abandoned branch; label for the summary, or for the target. */
-export interface NavigateParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface NavigateParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   expected?: Expected | null;
   /** Default: null. */
   lease_id?: string | null;
-  _meta?: RequestMeta | null;
   entry_id: string | null;
   /** Default: "". */
   summary?: string;
@@ -1441,9 +1376,7 @@ export interface PathEntry {
 }
 
 /** Entry or head whose path is read, from either end. */
-export interface PathParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface PathParams extends SessionParams {
   /** Default: null. */
   entry_id?: string | null;
   /** Default: null. */
@@ -1454,7 +1387,6 @@ export interface PathParams {
   cursor?: string | null;
   /** Default: false. */
   from_end?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /** Page of the path, root first; with `from_end` the pages go towards the root. */
@@ -1471,9 +1403,7 @@ export interface PingResult {
 }
 
 /** Target of the move; budget in tokens for the told entries, 0 for no bound. */
-export interface PlanBranchSummaryParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface PlanBranchSummaryParams extends SessionParams {
   entry_id: string | null;
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
@@ -1481,7 +1411,6 @@ export interface PlanBranchSummaryParams {
   budget_tokens?: number | null;
   /** Default: null. */
   instructions?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -1499,16 +1428,13 @@ export interface PlanBranchSummaryResult {
 }
 
 /** Head; number of newest tokens to keep; what the summary must focus on. */
-export interface PlanCompactionParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface PlanCompactionParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   keep_recent_tokens?: number | null;
   /** Default: null. */
   instructions?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Plan; null, with the reason, if there is nothing to compact. */
@@ -1531,12 +1457,9 @@ export interface PlanFacts {
 }
 
 /** Session that is merged with this one. */
-export interface PlanMergeParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface PlanMergeParams extends SessionParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   other_session_id: string;
-  _meta?: RequestMeta | null;
 }
 
 /** Prompt for a model, and the sources it was made of: this session first. */
@@ -1556,9 +1479,7 @@ export interface PlannedFiles {
  * that may not follow this connection's last state. `reason` says why the connection came or, with
  * null, why it leaves.
  */
-export interface PresenceParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface PresenceParams extends SessionParams {
   state?: string | null;
   /** Default: null. */
   head?: string | null;
@@ -1567,7 +1488,6 @@ export interface PresenceParams {
   reason?: string | null;
   /** Default: false. */
   check?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /** Clients that are present now, in the order in which they appeared. */
@@ -1627,9 +1547,7 @@ export interface ProgressValue {
 }
 
 /** Limits, null for the usual ones; with `force` the view moves whether they are passed or not. */
-export interface PruneParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface PruneParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
@@ -1646,7 +1564,6 @@ export interface PruneParams {
   force?: boolean;
   /** Default: false. */
   dry_run?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /** State; whether this call pruned, or would prune; the limits that were passed; its place. */
@@ -1671,12 +1588,9 @@ export interface QueueCounts {
 }
 
 /** Prompts to remove although no entry was appended with their ids. */
-export interface QueueParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface QueueParams extends SessionParams {
   /** Default: []. */
   done?: string[];
-  _meta?: RequestMeta | null;
 }
 
 /** Prompts that wait, in the order in which to take them: those to steer by first. */
@@ -1691,9 +1605,7 @@ export interface Queued {
 }
 
 /** Entries by id, or messages of main's path by index; one of the two. */
-export interface RebaseParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface RebaseParams extends SessionParams {
   /** Default: null. */
   entry_ids?: string[] | null;
   /** Default: null. */
@@ -1704,7 +1616,6 @@ export interface RebaseParams {
   link?: "none" | "parent";
   /** Default: false. */
   dry_run?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -1723,20 +1634,14 @@ export interface Receipt {
 }
 
 /** Id of the lease. */
-export interface ReleaseParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface ReleaseParams extends SessionParams {
   lease_id: string;
-  _meta?: RequestMeta | null;
 }
 
 /** Id of the lease, and its duration from now on. */
-export interface RenewParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface RenewParams extends SessionParams {
   lease_id: string;
   ttl_ms: number;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -1767,12 +1672,9 @@ export interface Repair {
 }
 
 /** Choice between a dry run, the default, and the repair. */
-export interface RepairParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface RepairParams extends SessionParams {
   /** Default: true. */
   dry_run?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /** Notice that the file was replaced: drop all known entries, a full replay follows. */
@@ -1788,24 +1690,18 @@ export interface RequestMeta {
 }
 
 /** Head to move, and the condition of the move. */
-export interface ResetParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface ResetParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   expected?: Expected | null;
   /** Default: null. */
   lease_id?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Text that a person wrote for each entry. */
-export interface ResolveEntriesParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface ResolveEntriesParams extends SessionParams {
   refs: string[];
-  _meta?: RequestMeta | null;
 }
 
 /** Entries in the order of the refs. */
@@ -1849,16 +1745,13 @@ export interface RetentionResult {
 }
 
 /** Entry to go back to; null is before the first entry. */
-export interface RewindParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface RewindParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   expected?: Expected | null;
   /** Default: null. */
   lease_id?: string | null;
-  _meta?: RequestMeta | null;
   to: string | null;
 }
 
@@ -1866,10 +1759,7 @@ export interface RewindParams {
  * A head's position after a rewind, and the entries that left the head's path, oldest first. Beyond
  * REWOUND_IDS_MAX only the oldest are listed; `rewound_count` counts every one.
  */
-export interface Rewound {
-  leaf_id: string | null;
-  head: string;
-  seq: number;
+export interface Rewound extends Moved {
   rewound: string[];
   rewound_count: number;
 }
@@ -1954,19 +1844,8 @@ export interface SearchResult {
 }
 
 /** Key, with the revision that the key must have. */
-export interface SecretDeleteParams {
-  /**
-   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
-   * beginning
-   */
-  namespace: string;
-  /**
-   * 1 to 256 characters without control characters and backslashes, and no part between slashes
-   * that is . or ..
-   */
-  key: string;
+export interface SecretDeleteParams extends StateParams {
   expected_revision?: number | null;
-  _meta?: RequestMeta | null;
 }
 
 /** `deleted` is false if there was no such secret; `revision` is that of the namespace. */
@@ -2007,20 +1886,9 @@ export interface SecretRow {
 }
 
 /** Text to encrypt, with the revision that the key must have. */
-export interface SecretSetParams {
-  /**
-   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
-   * beginning
-   */
-  namespace: string;
-  /**
-   * 1 to 256 characters without control characters and backslashes, and no part between slashes
-   * that is . or ..
-   */
-  key: string;
+export interface SecretSetParams extends StateParams {
   value: string;
   expected_revision?: number | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Revision of the secret; `created` is false if there was one before. */
@@ -2179,30 +2047,8 @@ export interface SessionInfoEntry {
 }
 
 /** Facts about the session as a client sends them: `title` is the wire's name for `name`. */
-export interface SessionInfoSent {
-  type: "session_info";
+export interface SessionInfoSent extends SessionInfoEntry {
   title?: string | null;
-  /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
-  id?: string;
-  parent_id?: string | null;
-  timestamp?: string;
-  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
-  head?: string;
-  atom?: [number, number];
-  atom_of?: string;
-  name?: string | null;
-  auto_title?: string | null;
-  tags?: string[] | null;
-  agent?: string | null;
-  status?: string | null;
-  plan?: string | null;
-  model?: string | null;
-  provider?: string | null;
-  thinking_level?: string | null;
-  dry_run?: boolean | null;
-  system_prompt?: string | null;
-  compaction?: unknown;
-  metadata?: unknown;
 }
 
 /** Parameters of a method on one session. */
@@ -2231,16 +2077,13 @@ export interface ShownBlock {
  * Kind of the signal, a word that its receivers know, and its content. With `queue` the content is
  * a prompt that waits until the session's agent takes it.
  */
-export interface SignalParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface SignalParams extends SessionParams {
   kind: string;
   data?: unknown;
   /** Default: false. */
   queue?: boolean;
   /** Default: null. */
   queue_id?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -2292,19 +2135,8 @@ export interface StateChanged {
 }
 
 /** Key, with the revision that the key must have. */
-export interface StateDeleteParams {
-  /**
-   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
-   * beginning
-   */
-  namespace: string;
-  /**
-   * 1 to 256 characters without control characters and backslashes, and no part between slashes
-   * that is . or ..
-   */
-  key: string;
+export interface StateDeleteParams extends StateParams {
   expected_revision?: number | null;
-  _meta?: RequestMeta | null;
 }
 
 /** `deleted` is false if there was no such key; `revision` is that of the namespace. */
@@ -2391,20 +2223,7 @@ export interface StateResult {
 }
 
 /** Key of a namespace with its value, as the bytes that were stored. */
-export interface StateRow {
-  key: string;
-  /** Default: 0. */
-  revision: number;
-  /** Default: 0. */
-  bytes: number;
-  /** Default: []. */
-  tags: string[];
-  /** Default: null. */
-  created_at: string | null;
-  /** Default: null. */
-  updated_at: string | null;
-  /** Default: null. */
-  expires_at: string | null;
+export interface StateRow extends KeyRow {
   value: unknown;
 }
 
@@ -2429,24 +2248,13 @@ export interface StateSaveResult {
  * Value of the key, with the revision that the key must have. Without `ttl_ms` the value stays
  * until it is deleted.
  */
-export interface StateSetParams {
-  /**
-   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
-   * beginning
-   */
-  namespace: string;
-  /**
-   * 1 to 256 characters without control characters and backslashes, and no part between slashes
-   * that is . or ..
-   */
-  key: string;
+export interface StateSetParams extends StateParams {
   value: unknown;
   expected_revision?: number | null;
   /** Default: null. */
   ttl_ms?: number | null;
   /** Default: []. */
   tags?: string[];
-  _meta?: RequestMeta | null;
 }
 
 /** Revision of the value; `created` is false if the key had a value before. */
@@ -2484,12 +2292,9 @@ export interface StateUnsubscribeParams {
 }
 
 /** Head whose path is counted beside the whole session. */
-export interface StatsParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface StatsParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -2521,9 +2326,7 @@ export interface StoredEntry {
  * is stored nowhere: signals and presence. Its default is the value of `bodies`: a subscriber
  * without content gets no signals either.
  */
-export interface SubscribeParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface SubscribeParams extends SessionParams {
   /** Default: null. */
   after?: After | null;
   /** Default: null. */
@@ -2534,7 +2337,6 @@ export interface SubscribeParams {
   bodies?: boolean;
   /** Default: null. */
   signals?: boolean | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Start of a subscription. */
@@ -2600,9 +2402,7 @@ export interface Synced {
 }
 
 /** Task; its decision; its tokens and turns, where less than 0 counts as 0. */
-export interface TaskParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface TaskParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
@@ -2619,7 +2419,6 @@ export interface TaskParams {
   tokens_added?: number;
   /** Default: 1. */
   turns_added?: number;
-  _meta?: RequestMeta | null;
 }
 
 /** Brief after the task, whether the call pruned, and where the task stands. */
@@ -2687,9 +2486,7 @@ export interface TrashedSession {
 }
 
 /** Form of the tree, and its parameters; `_FORMS` names the form of each parameter. */
-export interface TreeParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface TreeParams extends SessionParams {
   /** Default: "flat". */
   form?: "flat" | "nested" | "text";
   /** Default: false. */
@@ -2704,7 +2501,6 @@ export interface TreeParams {
   limit?: number | null;
   /** Default: null. */
   cursor?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Page of nodes; `seq` is the last line of the tree, for all its pages. */
@@ -2733,9 +2529,7 @@ export interface TurnAt {
 }
 
 /** View and head of the turns, from either end. */
-export interface TurnsParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface TurnsParams extends SessionParams {
   /** Default: "chat". */
   view?: "agent" | "chat";
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
@@ -2746,7 +2540,6 @@ export interface TurnsParams {
   cursor?: string | null;
   /** Default: false. */
   from_end?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /** Page of turns, oldest first; with `from_end` the pages go towards the root. */
@@ -2771,9 +2564,7 @@ export interface Unreadable {
 }
 
 /** Fields to change; null clears a field. */
-export interface UpdateParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface UpdateParams extends SessionParams {
   title?: string | null;
   auto_title?: string | boolean | null;
   tags?: string[] | null;
@@ -2793,7 +2584,6 @@ export interface UpdateParams {
   expected?: Expected | null;
   /** Default: null. */
   lease_id?: string | null;
-  _meta?: RequestMeta | null;
 }
 
 /** Tokens and money; 0 for missing numbers. `total_tokens` is the provider's own sum. */
@@ -2813,14 +2603,11 @@ export interface Usage {
 }
 
 /** Head; size of the model's window in tokens, by default that of the settings. */
-export interface UsageParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
+export interface UsageParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   context_window?: number | null;
-  _meta?: RequestMeta | null;
 }
 
 /**

@@ -57,6 +57,8 @@ class Shapes:
             name: self._resolved(components[name]) for name in sorted(components)
         }
         """Schemas by the name of their type."""
+        self.parents = {kind.__name__: self._parent_of(kind) for kind in _reached(types)}
+        """Names of the nearest parents whose members the types have, as they are there."""
 
     def of(self, kind: Any) -> Schema:
         """Return a reference to the schema of a type, or to those of its forms."""
@@ -66,6 +68,14 @@ class Shapes:
     def ref(self, name: str) -> Schema:
         """Return a reference to a component."""
         return {"$ref": self._ref_template.format(name=name)}
+
+    def _parent_of(self, kind: type[Struct]) -> str | None:
+        own, *parents = (_members(self.components.get(one.__name__, {})) for one in kind.__mro__)
+        for parent, members in zip(kind.__mro__[1:], parents, strict=True):
+            # A parent of one member is not worth its name.
+            if len(members) > 1:
+                return parent.__name__ if own >= members else None
+        return None
 
     def _held(self) -> dict[str, Schema]:
         """Return the schemas of the types inside `Raw` fields."""
@@ -116,6 +126,11 @@ class Shapes:
 
         resolved: Schema = respelled(schema, resolve)
         return resolved
+
+
+def _members(schema: Schema) -> set[tuple[str, bytes, bool]]:
+    parts = schema.get("properties", {}).items()
+    return {(name, msgspec.json.encode(part), name in schema["required"]) for name, part in parts}
 
 
 def respelled(schema: Json, respell: Callable[[Schema], Schema]) -> Any:

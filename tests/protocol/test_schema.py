@@ -109,6 +109,19 @@ def test_no_type_has_the_name_of_one_that_typescript_clients_are_given_besides()
     assert set(SCHEMA["$defs"]) - {"Params"} <= set(names)
 
 
+def test_a_type_for_typescript_has_the_members_of_its_parent_by_name() -> None:
+    text = FORMATS["typescript"]()
+    heads = re.findall(r"^export interface (\w+) extends (\w+) \{\n(.*?)^\}", text, re.M | re.S)
+    members = {name: own for name, _, own in heads}
+    parents = {name: parent for name, parent, _ in heads}
+    assert members["SessionInfoSent"] == "  title?: string | null;\n"
+    assert parents["SessionInfoSent"] == "SessionInfoEntry"
+    for name, parent in parents.items():
+        inherited = SCHEMA["$defs"][parent]["properties"]
+        assert inherited.items() <= SCHEMA["$defs"][name]["properties"].items(), name
+        assert not set(re.findall(r"^  (\w+)\??:", members[name], re.M)) & set(inherited), name
+
+
 @pytest.mark.parametrize("part", ["params", "result"])
 def test_what_transcripts_send_and_get_follows_the_schema(part: str) -> None:
     seen: set[str] = set()
