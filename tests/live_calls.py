@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 import anyio
 
 from tests.kit.lsp_link import language_server
-from tests.kit.node import built_client, node_program
+from tests.kit.node import built_client, built_extension, built_pi_extension, node_program
 from tests.kit.patience import eventually
 from tests.processes.harness.daemon import SESSIOND
 
@@ -47,6 +47,8 @@ CALLS: Final = {
     "mcp": tuple(TOOLS),
     "lsp": ("hover", "search", "label"),
     "browse": ("read", "label", "fork"),
+    "vscode": ("list", "read", "append", "label", "fork"),
+    "pi": ("attach", "presence"),
     **dict.fromkeys(("typescript", "neovim", "emacs"), tuple(METHODS)),
 }
 """The calls of each client."""
@@ -54,10 +56,90 @@ NEEDS: Final[dict[str, Callable[[], object]]] = {
     "mcp": lambda: importlib.util.find_spec("mcp"),
     "lsp": lambda: importlib.util.find_spec("pygls"),
     "browse": lambda: importlib.util.find_spec("textual"),
-    "typescript": node_program,
+    **dict.fromkeys(("vscode", "pi", "typescript"), node_program),
     "neovim": lambda: shutil.which("nvim"),
     "emacs": lambda: shutil.which("emacs"),
 }
+WINDOW: Final = Path(__file__).parent / "interop" / "vscode" / "window.mjs"
+VSCODE: Final = """
+import { createInterface } from "node:readline";
+const [library, bundle, call, session, mark] = process.argv.slice(1);
+const { address, open } = await import(library);
+const window = open(bundle);
+const { nodes, view } = window.views["sessiond.sessions"];
+const command = (name, ...clicked) => window.commands[`sessiond.sessions.${name}`](...clicked);
+command("showAll");
+const node = (await nodes()).find(({ info }) => info.id === session);
+const [entry] = await nodes(node);
+console.log("ready");
+for await (const _ of createInterface({ input: process.stdin })) break;
+window.typed = mark;
+try {
+  if (call === "read") {
+    const text = String(await window.files.readFile(address(session)));
+    if (!text.includes("The cron job.")) window.said.push(text);
+  } else if (call === "list") {
+    command("reload");
+    if ((await nodes()).length === 0) window.said.push(String(view.message));
+  } else await command(call, call === "label" ? entry : node);
+} catch (error) {
+  window.said.push(error.message);
+}
+for (const text of window.said) console.error(text);
+process.exit(window.said.length === 0 ? 0 : 1);
+"""
+PI: Final = """
+import { createInterface } from "node:readline";
+const [extension, library, call, file, session_id] = process.argv.slice(1);
+const { default: extend } = await import(extension);
+const { connect } = await import(library);
+const [handlers, commands, told] = [{}, {}, []];
+const pi = {
+  on: (name, act) => (handlers[name] = act),
+  registerCommand: (name, { handler }) => (commands[name] = handler),
+  getSessionName: () => undefined,
+};
+const entries = { getSessionFile: () => file, getEntries: () => [], getEntry: () => ({}) };
+const ui = { notify: (text) => told.push(text), setStatus: () => undefined };
+const ctx = { cwd: "/", hasUI: true, isIdle: () => true, sessionManager: entries, ui };
+const end = Date.now() + 60_000;
+async function until(what, isIt) {
+  while (!(await isIt().catch(() => false))) {
+    const lost = told.find((text) => text.includes("other programs do not see"));
+    if (lost !== undefined || Date.now() > end) {
+      console.error(lost ?? `not ${what} in time: ${told.at(-1)}`);
+      process.exit(1);
+    }
+    await new Promise((fulfil) => setTimeout(fulfil, 50));
+  }
+}
+async function attached() {
+  await commands.sessiond("", ctx);
+  return told.pop().includes("present: ");
+}
+extend(pi);
+const begin = () => handlers.session_start({ reason: "startup" }, ctx);
+if (call !== "attach") {
+  begin();
+  await until("attached", attached);
+}
+console.log("ready");
+for await (const _ of createInterface({ input: process.stdin })) break;
+if (call === "attach") {
+  begin();
+  await until("attached", attached);
+} else {
+  handlers.agent_start({}, ctx);
+  let client;
+  // Any other client has the daemon started; pi does not start one that a user stopped.
+  await until("present", async () => {
+    client ??= await connect();
+    const { clients } = await client.presence({ session_id });
+    return clients.some(({ data, state }) => data?.agent === "pi" && state === "thinking");
+  });
+}
+process.exit(0);
+"""
 TYPESCRIPT: Final = """
 import { createInterface } from "node:readline";
 const [library, method, params] = process.argv.slice(1);
@@ -126,6 +208,8 @@ def main() -> None:
             _lsp(call, mark)
         case "browse":
             anyio.run(_browse, call, mark)
+        case "vscode" | "pi":
+            _become_extension(client, call, mark)
         case _:
             method, params = METHODS[call]
             _become(client, method, json.dumps(params).replace("MARK", mark))
@@ -146,6 +230,27 @@ def _become(client: str, method: str, params: str) -> NoReturn:
         words = ["emacs", "-Q", "--batch", "-L", str(CLIENTS / "emacs"), "-l", "sessiond-client"]
         words += ["--eval", EMACS]
     os.execvpe(words[0], words, environment)
+
+
+def _become_extension(client: str, call: str, mark: str) -> NoReturn:
+    """Go on as Node with an extension, and a program around it that is played."""
+    node = node_program()
+    assert node is not None
+    words = [str(node), "--no-warnings", "--experimental-transform-types", "--input-type=module"]
+    if client == "vscode":
+        bundle = built_extension(node, os.environ) / "dist" / "extension.js"
+        words += ["-e", VSCODE, str(WINDOW), str(bundle), call, SESSION, mark]
+    else:
+        extension = built_pi_extension(node, os.environ) / "src" / "index.ts"
+        library = built_client(node, os.environ) / "dist" / "index.js"
+        words += ["-e", PI, str(extension), str(library), call, str(_session_file()), SESSION]
+    os.execve(words[0], words, os.environ)
+
+
+def _session_file() -> Path:
+    home = Path(os.environ["SESSIOND_HOME"], "profiles/default")
+    (path,) = home.glob(f"s*/*{SESSION}.jsonl")
+    return path
 
 
 def _wait_for_the_word() -> None:
@@ -191,8 +296,7 @@ def _mcp(call: str, mark: str) -> None:
 
 def _lsp(call: str, mark: str) -> None:
     """Ask the language server."""
-    home = Path(os.environ["SESSIOND_HOME"], "profiles/default")
-    (path,) = home.glob(f"s*/*{SESSION}.jsonl")
+    path = _session_file()
     with language_server([SESSIOND, "lsp"]) as link:
         named = link.open(path)
         link.wait_for_problems()

@@ -5,7 +5,7 @@
     python -m tests.vanishing --minutes 3 --calls mcp,lsp    calls whose names begin so
 
 A command or a program starts as the daemon meets its fate. A live client (tests/live_calls.py: MCP, LSP, browse,
-TypeScript, Neovim, Emacs) is connected before; its call is made right before the fate, or right behind its begin.
+TypeScript, Neovim, Emacs, VS Code, pi) is connected before; its call is made right before the fate, or right behind its begin.
 
 Law: each call ends in its time, with the right answer or with an error that says what to do; what reads or is
 named by its ids is answered. What a call stores is stored once at most, and exactly once if the call said so.
@@ -62,7 +62,7 @@ sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from tests.live_calls import main
 main()
 """
-ADVICE: Final = re.compile(r"\blook\b|`sessiond|try again|shows whether")
+ADVICE: Final = re.compile(r"\blook\b|`sessiond|tr(?:y|ies) again|shows whether", re.IGNORECASE)
 STUBS: Final = Path(__file__).resolve().parents[1] / "clients" / "stubs"
 COMMANDS: Final = {
     **{
@@ -130,9 +130,10 @@ ANSWERED: Final = frozenset(
         *("append", "append twice", "stub append", "stub context"),
         *("python get", "python append", "async append", "async list"),
         *("mcp read", "mcp append", "lsp hover", "lsp search", "browse read"),
+        *("vscode read", "pi presence"),
         *(
             f"{client} {call}"
-            for client in ("typescript", "neovim", "emacs")
+            for client in ("typescript", "neovim", "emacs", "vscode")
             for call in ("list", "append")
         ),
     }

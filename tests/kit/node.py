@@ -21,6 +21,7 @@ __all__ = [
     "TYPESCRIPT",
     "built_client",
     "built_extension",
+    "built_pi_extension",
     "code_server",
     "compile_typescript",
     "installed",
@@ -33,6 +34,7 @@ __all__ = [
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TYPESCRIPT: Final = REPOSITORY / "clients" / "typescript"
 EXTENSION: Final = REPOSITORY / "clients" / "vscode"
+PI: Final = REPOSITORY / "clients" / "pi"
 CACHE: Final = REPOSITORY / ".bench" / "interop"
 NPM_SECONDS: Final = 240
 COMPILE_SECONDS: Final = 120
@@ -84,6 +86,20 @@ def built_extension(node: Path, environment: Mapping[str, str]) -> Path:
         run_npm(["run", "core"], extension, node, environment)
 
     return made(CACHE / _digest(TYPESCRIPT, EXTENSION), build) / EXTENSION.name
+
+
+def built_pi_extension(node: Path, environment: Mapping[str, str]) -> Path:
+    """Return the folder of pi's extension, as a user has the extension after an installation."""
+    built = built_client(node, environment)
+
+    def build(project: Path) -> None:
+        shutil.copytree(PI, project, ignore=shutil.ignore_patterns(*_BUILT))
+        client = project / "node_modules" / "sessiond-client"
+        shutil.copytree(built / "dist", client / "dist")
+        for name in ("package.json", "protocol.d.ts"):
+            shutil.copy(built / name, client)
+
+    return made(CACHE / f"{_digest(TYPESCRIPT, PI)}-pi", build)
 
 
 def code_server(lock: Path, node: Path, environment: Mapping[str, str]) -> Path:

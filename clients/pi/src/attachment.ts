@@ -164,7 +164,8 @@ export class Attachment {
     this.#state = "failed";
     this.#failure = reason;
     if (!isFirst || !this.ctx.hasUI) return;
-    this.ctx.ui.notify(`sessiond: other programs do not see this session now: ${reason}`, "warning");
+    const what = `other programs do not see this session now: ${reason}`;
+    this.ctx.ui.notify(`sessiond: ${what}; the next prompt tries again`, "warning");
   }
 
   #isOver(): boolean {

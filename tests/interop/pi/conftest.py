@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -14,10 +13,10 @@ from typing import Any, NoReturn
 import pytest
 
 from sessiond_client import BlockingClient, EntryEvent, Signal, connect_blocking
+from tests.kit.node import built_pi_extension
 from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
-EXTENSION = Path(__file__).resolve().parents[3] / "clients" / "pi"
 WAIT_SECONDS = 60
 PROVIDER = {
     "api": "openai-completions",
@@ -148,15 +147,9 @@ def _is_answer(event: Any) -> bool:
 
 
 @pytest.fixture(scope="session")
-def extension(typescript_client: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extension(node: Path, machine_environment: Mapping[str, str]) -> Path:
     """Return the extension as a user has the extension after an installation."""
-    folder = tmp_path_factory.mktemp("extension") / "sessiond-pi"
-    shutil.copytree(EXTENSION, folder, ignore=shutil.ignore_patterns("node_modules"))
-    client = folder / "node_modules" / "sessiond-client"
-    shutil.copytree(typescript_client / "dist", client / "dist")
-    for name in ("package.json", "protocol.d.ts"):
-        shutil.copy(typescript_client / name, client)
-    return folder
+    return built_pi_extension(node, machine_environment)
 
 
 @pytest.fixture(scope="session")

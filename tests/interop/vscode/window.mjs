@@ -31,6 +31,9 @@ function anything(own = {}) {
   });
 }
 
+/** Return the address of the document of a session. */
+export const address = (sessionId) => Uri.from({ scheme: "sessiond", path: `/${sessionId}/title` });
+
 export function open(bundle, folder) {
   const opened = { commands: {}, views: {}, said: [], typed: "", shown: [] };
   const say = async (text) => void opened.said.push(text);
@@ -38,6 +41,7 @@ export function open(bundle, folder) {
   const vscode = anything({
     EventEmitter,
     Uri,
+    FileSystemError: anything({ Unavailable: (text) => new Error(text) }),
     commands: anything({ registerCommand: (name, act) => void (opened.commands[name] = act) }),
     window: anything({
       activeTextEditor: undefined,
