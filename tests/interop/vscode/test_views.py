@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.interop.test_stubs import kill_the_daemon, python_client
+from tests.interop.test_stubs import kill_the_daemon, python_client, said
 from tests.interop.vscode.acts import Drive, say, stored, write_many
+from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 
@@ -163,6 +166,25 @@ def test_a_message_that_is_appended_again_is_stored_once(
     )
     assert again == [False, True]
     assert stored(environment)[2:] == ["once"]
+
+
+def test_a_read_without_an_answer_in_time_says_what_to_do(
+    drive: Drive, session: str, environment: Mapping[str, str]
+) -> None:
+    js = drive(timeoutMs=300)
+    js("await connection.client()")
+    pid = said([SESSIOND, "status", "--json"], environment)["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        read = "await (await connection.client()).get({session_id})"
+        told = js(
+            f"try {{ {read} }} catch (error) {{ return core.sentence(error) }}", session_id=session
+        )
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (
+        told == "no answer to session/get in time. See `sessiond status`, then try again."
+    )
 
 
 def test_refusals_are_sentences(drive: Drive, session: str, environment: Mapping[str, str]) -> None:

@@ -24,5 +24,6 @@ export function sentence(error: unknown): string {
     }
   }
   if (isOutcomeUnknown(error)) return `${(error as Error).message}. Look whether it was done before you try again.`;
+  if (error instanceof Timeout) return `${error.message}. See \`sessiond status\`, then try again.`;
   return error instanceof Error ? error.message : String(error);
 }
