@@ -313,7 +313,7 @@ def test_a_stub_that_is_refused_again_and_again_says_it_once(
     data = {"kind": "overloaded", "retryable": True}
     refused = {"error": {"code": -32001, "message": "full", "data": data}}
     asked = {"method": "session/build_context"}
-    answered = {"result": {"messages": []}}
+    answered: Json = {"result": {"messages": []}}
     talk = [[asked, refused], [asked, refused], [asked, answered]]
     with another_daemon(socket_path, "0.1.0", talk):
         done = run([*stub, "context", SESSION], named)

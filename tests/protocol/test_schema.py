@@ -111,7 +111,9 @@ def test_no_type_has_the_name_of_one_that_typescript_clients_are_given_besides()
 
 def test_a_type_for_typescript_has_the_members_of_its_parent_by_name() -> None:
     text = FORMATS["typescript"]()
-    heads = re.findall(r"^export interface (\w+) extends (\w+) \{\n(.*?)^\}", text, re.M | re.S)
+    heads = re.findall(
+        r"^export interface (\w+) extends (\w+) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL
+    )
     members = {name: own for name, _, own in heads}
     parents = {name: parent for name, parent, _ in heads}
     assert members["SessionInfoSent"] == "  title?: string | null;\n"
@@ -119,7 +121,9 @@ def test_a_type_for_typescript_has_the_members_of_its_parent_by_name() -> None:
     for name, parent in parents.items():
         inherited = SCHEMA["$defs"][parent]["properties"]
         assert inherited.items() <= SCHEMA["$defs"][name]["properties"].items(), name
-        assert not set(re.findall(r"^  (\w+)\??:", members[name], re.M)) & set(inherited), name
+        assert not set(re.findall(r"^  (\w+)\??:", members[name], re.MULTILINE)) & set(inherited), (
+            name
+        )
 
 
 @pytest.mark.parametrize("part", ["params", "result"])

@@ -124,7 +124,9 @@ def played(place: Path, talk: Talk) -> Iterator[None]:
     for request, answer in talk:
         answers.setdefault(request["method"], []).append(answer)
     unknown = {"kind": "method_not_found", "retryable": False}
-    refusal = {"error": {"code": -32601, "message": "no such method", "data": unknown}}
+    refusal: dict[str, Any] = {
+        "error": {"code": -32601, "message": "no such method", "data": unknown}
+    }
 
     def serve(connection: socket.socket) -> None:
         # A client may leave before it has read its answers.
@@ -138,7 +140,9 @@ def played(place: Path, talk: Talk) -> Iterator[None]:
                     continue
                 known = answers.get(request["method"]) or [refusal]
                 answer = known.pop(0) if len(known) > 1 else known[0]
-                outcome = {name: answer[name] for name in ("result", "error") if name in answer}
+                outcome: dict[str, Any] = {
+                    name: answer[name] for name in ("result", "error") if name in answer
+                }
                 told = {"jsonrpc": "2.0", "id": request["id"], **outcome}
                 body = json.dumps(told, separators=(",", ":")).encode()
                 head = b"Content-Length: %d\r\n\r\n" % len(body)

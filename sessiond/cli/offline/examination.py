@@ -167,8 +167,8 @@ def _daemon(place: DaemonPlace, layout: Layout) -> Iterator[Finding]:
         what = f"{serving} serves this profile and {serving.place}"
         then = "give the daemon's socket with --socket, or stop the daemon"
         yield Finding("daemon", ok=False, what=what, next=then)
-    elif (what := compared(info["version"], info.get("build", ""), BUILD)) is not None:
-        yield Finding("daemon", ok=False, what=what, next="sessiond restart")
+    elif (other := compared(info["version"], info.get("build", ""), BUILD)) is not None:
+        yield Finding("daemon", ok=False, what=other, next="sessiond restart")
     elif Path(info["data_folder"]) != layout.root:
         what = f"the daemon on {path} serves {info['data_folder']}, not {layout.root}"
         yield Finding(

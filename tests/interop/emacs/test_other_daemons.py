@@ -30,7 +30,9 @@ def test_the_package_tells_a_daemon_of_another_version_once(
         for _ in range(2):
             assert len(editor.ask("session/list", "nil")["result"]["sessions"]) == 1
             editor.eval(LOSE)
-        line = f"sessiond: the running daemon is {age} ({version}) than this package ({__version__})"
+        line = (
+            f"sessiond: the running daemon is {age} ({version}) than this package ({__version__})"
+        )
         told = editor.text("*Messages*", line)
         assert told.count("the running daemon") == 1
         assert "sessiond restart' replaces it" in told.replace("\u2019", "'")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,36 +89,40 @@ def test_feeds_of_one_session_have_places_of_their_own(
     until_noted("live", "answer", *numbers(3, 5))
 
 
-@contextmanager
-def withholding(place: Path, environment: Mapping[str, str], method: str) -> Iterator[list[str]]:
-    """Serve a socket in front of the daemon that keeps back the requests of a method; yield those to be let through."""
-    passing: list[str] = []
+Behind = Callable[[str], AbstractContextManager[tuple[Editor, list[str]]]]
 
-    def request(line: bytes) -> list[bytes]:
-        asked = json.loads(line)["method"]
-        if asked != method:
-            return unchanged(line)
-        return unchanged(line) if passing and passing.pop() else []
 
+@pytest.fixture
+def behind(
+    neovim: str, home: Path, environment: Mapping[str, str], session: str, socket_path: Path
+) -> Behind:
+    """Return a function that runs an editor on a socket in front of the daemon, which keeps back a method's requests.
+
+    A request passes if the second value of the block has a word left for it.
+    """
+    assert session
     daemon = Path(said([SESSIOND, "start", "--json"], environment)["socket"])
-    with line_proxy(place, daemon, requests=request):
-        yield passing
+
+    @contextmanager
+    def run_behind(method: str) -> Iterator[tuple[Editor, list[str]]]:
+        passing: list[str] = []
+
+        def request(line: bytes) -> list[bytes]:
+            is_kept = json.loads(line)["method"] == method and not (passing and passing.pop())
+            return [] if is_kept else unchanged(line)
+
+        named = {**environment, "SESSIOND_SOCKET": str(socket_path)}
+        with line_proxy(socket_path, daemon, requests=request), editing(neovim, home, named) as one:
+            yield one, passing
+
+    return run_behind
 
 
 @pytest.mark.parametrize("method", ["initialize", "session/subscribe"])
 def test_a_feed_that_gets_no_first_answer_ends_in_time(
-    method: str,
-    neovim: str,
-    home: Path,
-    environment: Mapping[str, str],
-    session: str,
-    socket_path: Path,
+    method: str, session: str, behind: Behind
 ) -> None:
-    named = {**environment, "SESSIOND_SOCKET": str(socket_path)}
-    with (
-        withholding(socket_path, environment, method),
-        editing(neovim, home, named) as editor,
-    ):
+    with behind(method) as (editor, _):
         editor.lua("require('sessiond.timers').ANSWER_MS = 200")
         begin_feed(editor, "live", {"session_id": session})
         editor.until(lambda: noted(editor, "live") == ["timeout"])
@@ -126,17 +130,9 @@ def test_a_feed_that_gets_no_first_answer_ends_in_time(
 
 
 def test_a_feed_whose_first_answer_came_goes_on_beside_one_that_gets_none(
-    neovim: str,
-    home: Path,
-    environment: Mapping[str, str],
-    session: str,
-    socket_path: Path,
+    session: str, behind: Behind, environment: Mapping[str, str]
 ) -> None:
-    named = {**environment, "SESSIOND_SOCKET": str(socket_path)}
-    with (
-        withholding(socket_path, environment, "session/subscribe") as passing,
-        editing(neovim, home, named) as editor,
-    ):
+    with behind("session/subscribe") as (editor, passing):
         passing.append("the first")
         begin_feed(editor, "live", {"session_id": session})
         editor.until(lambda: noted(editor, "live") == ["answer"])

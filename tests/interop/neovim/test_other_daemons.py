@@ -15,15 +15,15 @@ from tests.versions.talk import another_daemon
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize(("age", "version"), [("older", "0.1.0"), ("newer", "0.10.0")])
+@pytest.mark.parametrize("another", [("older", "0.1.0"), ("newer", "0.10.0")], ids=str)
 def test_the_plugin_tells_a_daemon_of_another_version_once(
-    age: str,
-    version: str,
+    another: tuple[str, str],
     neovim: str,
     home: Path,
     environment: Mapping[str, str],
     socket_path: Path,
 ) -> None:
+    age, version = another
     named = {**environment, "SESSIOND_SOCKET": str(socket_path)}
     with another_daemon(socket_path, version), editing(neovim, home, named) as editor:
         for _ in range(2):

@@ -27,16 +27,16 @@ window.close();
 """
 
 
-@pytest.mark.parametrize(("age", "version"), [("older", "0.1.0"), ("newer", "0.10.0")])
+@pytest.mark.parametrize("another", [("older", "0.1.0"), ("newer", "0.10.0")], ids=str)
 def test_the_extension_tells_a_daemon_of_another_version_once(
-    age: str,
-    version: str,
+    another: tuple[str, str],
     node: Path,
     vscode_extension: Path,
     environment: Mapping[str, str],
     socket_path: Path,
 ) -> None:
-    words = [node, "--input-type=module", "-e", PROGRAM, WINDOW]
+    age, version = another
+    words: list[str | Path] = [node, "--input-type=module", "-e", PROGRAM, WINDOW]
     with another_daemon(socket_path, version, [[{"method": "catalog/subscribe"}, {"result": {}}]]):
         done = subprocess.run(
             [*words, vscode_extension / "dist" / "extension.js"],

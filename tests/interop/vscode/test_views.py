@@ -182,9 +182,7 @@ def test_a_read_without_an_answer_in_time_says_what_to_do(
         )
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert (
-        told == "no answer to session/get in time. See `sessiond status`, then try again."
-    )
+    assert told == "no answer to session/get in time. See `sessiond status`, then try again."
 
 
 def test_refusals_are_sentences(drive: Drive, session: str, environment: Mapping[str, str]) -> None:
