@@ -425,8 +425,9 @@ GEMINI_LIST_BYTES_MAX: Final = 4 * 1024 * 1024
 # it begins again when the database changes under it; then the answer is storage_error.
 OPENCODE_BUSY_SECONDS: Final = 0.5
 OPENCODE_TRIES: Final = 5
-# service: what one read of opencode's database may take: seconds, and steps of SQLite (17 for a row of a table
-# without an index); more is too_large. A list reads such a database again when it has changed, or a while later.
+# service: what one read of opencode's database may take: seconds (its copy as many, where it needs one), and steps of
+# SQLite (17 for a row of a table without an index); more is too_large. A read that has no outcome in as many seconds and
+# PLACE_PATIENCE_SECONDS counts as a place that does not answer. A list reads such a database again when it has changed, or a while later.
 OPENCODE_READ_SECONDS: Final = 5.0
 OPENCODE_STEPS_MAX: Final = 100_000_000
 OPENCODE_AGAIN_SECONDS: Final = 60.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Set
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -15,6 +17,7 @@ import pytest
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.limits import PLACE_THREADS_MAX
 from sessiond.service.files.guarded_files import Answer
+from sessiond.service.sources.agents.opencode import database
 from sessiond.service.thread_pool import Outcome
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.agent_roots import claude_root, codex_root, gemini_root, opencode_root
@@ -66,6 +69,7 @@ class HungFiles(Files):
 
     def hang(self) -> None:
         """Let the folder answer no more."""
+        self.waiting = 0
         self._answers.clear()
 
     def release(self) -> None:
@@ -129,6 +133,70 @@ class HungWrites(HungFiles):
     def create(self, path: Path) -> int:
         super()._wait(path)
         return super().create(path)
+
+
+class HungLinks(HungFiles):
+    """A disk on which one folder answers until the links on a way there are looked at."""
+
+    @property
+    def is_silent(self) -> bool:
+        """True once a look hangs."""
+        return self.waiting > 0 and super().is_silent
+
+    def _wait(self, path: Path | str) -> None:
+        """Return at once: other looks are answered."""
+
+    def real(self, path: Path | str) -> str:
+        super()._wait(path)
+        return super().real(path)
+
+
+class HungReads(HungFiles):
+    """A disk on which looks at one folder are answered, and SQLite does not come to open a database there.
+
+    SQLite opens a pipe that nobody writes to in the place of the database, and so waits in the system.
+    """
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, *, hangs: bool = True) -> None:
+        self._pipe, self._writer = folder.with_name("pipe"), -1
+        os.mkfifo(self._pipe)
+        super().__init__(folder, patch, hangs=hangs)
+        address = database.address
+
+        def address_or_pipe(path: Path, options: str) -> str:
+            if self._answers.is_set():
+                return address(path, options)
+            self.waiting += 1
+            return address(self._pipe, options)
+
+        patch.setattr(database, "address", address_or_pipe)
+
+    @property
+    def is_silent(self) -> bool:
+        """True once SQLite waits."""
+        return self.waiting > 0 and super().is_silent
+
+    def release(self) -> None:
+        super().release()
+        if self._writer < 0:
+            # The end for reading too, so that this one waits for no other.
+            self._writer = os.open(self._pipe, os.O_RDWR)
+
+    def hang(self) -> None:
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+        super().hang()
+
+    def _wait(self, path: Path | str) -> None:
+        """Return at once: looks are answered."""
+
+
+HANGING = [
+    *((agent, HungFiles) for agent in ROOTS),
+    ("gemini-cli", HungLinks),
+    ("opencode", HungReads),
+]
 
 
 async def refused(wire: Wire, request: Any) -> Refusal:
@@ -212,13 +280,18 @@ async def test_files_that_clients_name_in_a_hung_folder_stop_no_other_call(
         assert len(list(dead.iterdir())) == OPENINGS
 
 
-@pytest.mark.parametrize("agent", ROOTS)
 @pytest.mark.parametrize("moment", ["first", "known", "running"])
+@pytest.mark.parametrize("place", HANGING, ids=lambda place: f"{place[0]}-{place[1].__name__}")
 async def test_a_root_that_hangs_costs_its_own_rows(
-    agent: str, moment: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: tuple[str, type[HungFiles]],
+    moment: str,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    agent, kind = place
     root = ROOTS[agent](tmp_path.resolve())
-    files = HungFiles(root, monkeypatch, hangs=False)
+    files = kind(root, monkeypatch, hangs=False)
     house = House(home, files)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, SESSION, persist="immediate")
@@ -236,14 +309,19 @@ async def test_a_root_that_hangs_costs_its_own_rows(
         if moment == "running":
             assert await _listed(wire) == everything
             files.hang()
+            if kind is HungReads:
+                _write_to(root / "opencode.db")
         try:
             with anyio.fail_after(PATIENCE_SECONDS):
                 await _everything_else(wire, tmp_path, known)
-            if moment != "running":
+            if moment != "running" or kind is HungReads:
                 told = (await wire.call("session/list"))["unreadable"]
-                assert f"{root} does not answer" in next(
-                    one["reason"] for one in told if one["path"] == str(root)
+                assert any(
+                    f"{root} does not answer" in one["reason"]
+                    for one in told
+                    if Path(one["path"]) == root or kind is HungReads
                 )
+            assert kind is not HungReads or 0 < files.waiting <= PLACE_THREADS_MAX
         finally:
             files.release()
 
@@ -253,6 +331,12 @@ async def test_a_root_that_hangs_costs_its_own_rows(
             return found == {*everything, "another-one"} and not listed["unreadable"]
 
         await eventually(is_whole)
+
+
+def _write_to(path: Path) -> None:
+    """Change a database as its program does."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE later (id)")
 
 
 async def _listed(wire: Wire) -> set[str]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.limits import PLACE_THREADS_MAX
 from sessiond.service.files import guarded_files
 from sessiond.service.files.guarded_files import guarded
+from sessiond.service.sources.agents.opencode import database
 from sessiond.service.thread_pool import ThreadPool
 from tests.kit.limits import set_limits
+from tests.kit.opencode import database as make_database
 from tests.kit.patience import PATIENCE_SECONDS, soon
 
 
@@ -129,6 +134,42 @@ def test_a_silent_place_is_waited_for_once(
     soon(lambda: _opened(files, file) is None and len(waited) > 1)
     assert waited[0] == 0.02
     assert set(waited[1:]) == {0}
+
+
+def test_a_database_that_hangs_stops_no_other_one(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, address = tmp_path / "pipe", database.address
+    os.mkfifo(pipe)
+    paths = [tmp_path / name / "opencode.db" for name in ("hung", "well")]
+    for path in paths:
+        path.parent.mkdir()
+        make_database(path)
+    monkeypatch.setattr(
+        database,
+        "address",
+        lambda path, options: address(pipe if path == paths[0] else path, options),
+    )
+    set_limits(monkeypatch, OPENCODE_READ_SECONDS=0.02)
+    hung, well = (database.Database(path, files) for path in paths)
+    executor = ThreadPoolExecutor(2)
+    try:
+        error = executor.submit(hung.sessions).exception(PATIENCE_SECONDS)
+        assert isinstance(error, StorageError)
+        assert f"{paths[0].parent} does not answer" in str(error)
+        assert soon(lambda: executor.submit(_sessions_in, well).result(PATIENCE_SECONDS))
+    finally:
+        # The end for reading too, so that this one waits for no other.
+        os.close(os.open(pipe, os.O_RDWR))
+        executor.shutdown()
+
+
+def _sessions_in(found: database.Database) -> int | None:
+    """Return the number of sessions; None while the place is slow."""
+    try:
+        return len(found.sessions())
+    except StorageError:
+        return None
 
 
 def test_places_do_not_wait_for_each_other(files: Files, slow: SlowFiles, file: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,21 @@ def test_a_view_without_an_end_is_refused(
     for read in (store.sessions, store.changes):
         with pytest.raises(TooLarge, match=words):
             read()
+
+
+def test_a_copy_has_its_bound_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, left = database(tmp_path / "written.db"), tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE later (id)")
+        # Without the index of its log, a database is read from a copy.
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{left}{ending}")
+    store = Database(left, Files())
+    assert store.sessions()
+    set_limits(monkeypatch, OPENCODE_READ_SECONDS=-1.0)
+    with pytest.raises(TooLarge, match="one read of the database"):
+        store.sessions()
 
 
 def test_a_view_without_rows_ends_by_its_steps(

@@ -7,11 +7,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sessiond.errors import StorageError
+from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.visible import printable
 
-__all__ = ["explained", "storage_error", "telling"]
+__all__ = ["explained", "is_silence", "storage_error", "telling"]
 
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
@@ -37,6 +37,13 @@ def explained(files: Files, error: FileNotFoundError, path: Path) -> OSError:
     if gone is None:
         return error
     return FileNotFoundError(error.errno, f"the folder {printable(gone)} is not there")
+
+
+def is_silence(error: SessiondError | OSError) -> bool:
+    """Return whether an error says that a place does not answer."""
+    if isinstance(error, StorageError):
+        return bool(error.data()["errno"] == "ETIMEDOUT")
+    return isinstance(error, TimeoutError)
 
 
 @contextmanager

@@ -14,14 +14,16 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from sessiond.system import SYSTEM
 
 __all__ = ["FileStat", "Files", "storable"]
 
+T = TypeVar("T")
 _COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -269,6 +271,13 @@ class Files:
     def is_local(self, path: Path) -> bool:
         """Return whether this machine alone changes the file system of a path, as far as is known."""
         return SYSTEM.is_local(path)
+
+    def together(self, path: Path, looks: Callable[[Files], T], seconds: float = 0) -> T:  # noqa: ARG002
+        """Return what several looks at one place find, also by libraries that call the system themselves.
+
+        The looks get this disk. `seconds` is what they may take although their place answers.
+        """
+        return looks(self)
 
     # -- the process -------------------------------------------------------------
 

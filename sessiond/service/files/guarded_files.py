@@ -16,14 +16,13 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Generic, TypeVar, cast
 
-from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.limits import PLACE_PATIENCE_SECONDS
 from sessiond.service.thread_pool import Outcome, ThreadPool
 from sessiond.visible import printable
 
-__all__ = ["Answer", "guarded", "is_silence"]
+__all__ = ["Answer", "guarded"]
 
 T = TypeVar("T")
 P = TypeVar("P", Path, Path | str)
@@ -35,13 +34,6 @@ def guarded(files: Files, place_of: Callable[[str], str], pool: ThreadPool) -> F
     The threads of `pool` look.
     """
     return cast("Files", _GuardedFiles(files, place_of, pool))
-
-
-def is_silence(error: SessiondError | OSError) -> bool:
-    """Return whether an error says that a place does not answer."""
-    if isinstance(error, StorageError):
-        return bool(error.data()["errno"] == "ETIMEDOUT")
-    return isinstance(error, TimeoutError)
 
 
 class Answer(Generic[T]):
@@ -148,16 +140,26 @@ class _GuardedFiles:
         """Return the stat result for every name in a folder."""
         return self._at(folder, self._files.stats)
 
+    def together(self, path: Path, looks: Callable[[Files], T], seconds: float = 0) -> T:
+        """Return what several looks at one place find. They take one thread, and end together."""
+        place = self._place_of(str(path))
+        return self._look(place, lambda: looks(self._files), seconds=seconds)
+
     def _at(
         self, path: P, look: Callable[[P], T], too_late: Callable[[T], object] | None = None
     ) -> T:
         return self._look(self._place_of(os.fspath(path)), lambda: look(path), too_late)
 
     def _look(
-        self, place: str, look: Callable[[], T], too_late: Callable[[T], object] | None = None
+        self,
+        place: str,
+        look: Callable[[], T],
+        too_late: Callable[[T], object] | None = None,
+        seconds: float = 0,
     ) -> T:
         """Return what a look at a place finds; `too_late` takes a result that comes behind the end of the wait.
 
+        The wait is longer by `seconds`.
         A look in the profile is taken by the caller. Raises what the look raises, and TimeoutError for a place that
         does not answer.
         """
@@ -174,8 +176,8 @@ class _GuardedFiles:
 
         self._pool.submit(look, ended, place=place)
         # A silent place is not waited for again. Once it answers, it is none.
-        seconds = PLACE_PATIENCE_SECONDS if tried is None else 0
-        outcome = answer.wait(seconds, partial(self._fall_silent, place))
+        patience = PLACE_PATIENCE_SECONDS + seconds if tried is None else 0
+        outcome = answer.wait(patience, partial(self._fall_silent, place))
         if outcome is None:
             raise _silence(place)
         found: T = outcome.get()

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
 from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.failures import is_silence, telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
 from sessiond.limits import (
@@ -38,7 +38,6 @@ from sessiond.limits import (
 from sessiond.model.ids import is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
-from sessiond.service.files.guarded_files import is_silence
 from sessiond.service.files.profile import Profile
 from sessiond.service.files.roots.roots import Root, is_session_name
 from sessiond.service.files.rows import NothingSaid

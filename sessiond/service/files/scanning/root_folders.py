@@ -125,9 +125,9 @@ class RootFolders:
         met = {place.folder: place for place in places}
         # Folders that are found below are looked at in turn, the roots first.
         for place in places:
-            found = self._look(place.folder, told, full=full)
-            if found is not None:
-                yield self._without_folders(place, found)
+            look = self._look(place, told, full=full)
+            if look is not None:
+                yield look
             for name, below in self._below.get(place.folder, {}).items():
                 if below not in met:
                     met[below] = _Place(below, place.root, (*place.parts, name))
@@ -140,10 +140,12 @@ class RootFolders:
             place.folder for place in places if place.parts and not place.is_inside
         )
 
-    def _look(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
+    def _look(self, place: _Place, told: Told, *, full: bool) -> Look | None:
         """Return what a folder has now; None if that is known, or if the folder's root does not answer."""
+        folder = place.folder
         try:
-            return self._found(folder, told, full=full)
+            found = self._found(folder, told, full=full)
+            return None if found is None else self._without_folders(place, found)
         except TimeoutError as error:
             # Without a watch and a state, the next scan looks again.
             self._notices.end(folder)
@@ -153,7 +155,7 @@ class RootFolders:
         except OSError as error:
             self._notices.end(folder)
             self.troubles[str(folder)] = f"cannot be read: {error.strerror}"
-            return _Found({})
+            return self._without_folders(place, _Found({}))
 
     def _found(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
         is_new = folder not in self.folders

@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from sessiond.catalog.guarded import DAMAGED, address, error_code
 from sessiond.dialects.agents.opencode_lines import StoredMessage
@@ -55,14 +56,30 @@ _STEPS: Final = 100_000
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 # SQLite cannot use, repair or make the index of the log.
 _NO_INDEX: Final = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
-# A descriptor that is closed drops the locks of the whole process on its file, also those of SQLite.
-_LOCKS: Final = Lock()
+_CHANGING: Final = Lock()
+_LOCKS: Final = WeakValueDictionary[str, Lock]()
+"""The locks of the databases that are read now, by path without links."""
 
 
 def is_database(path: Path, files: Files) -> bool:
     """Return whether a regular file is an SQLite database. Raises OSError."""
-    with _LOCKS:
-        return _first_bytes(path, files)[: len(_MAGIC)] == _MAGIC
+    return _alone(path, files, lambda disk: _first_bytes(path, disk)[: len(_MAGIC)] == _MAGIC)
+
+
+def _alone(path: Path, files: Files, work: Callable[[Files], T], seconds: float = 0) -> T:
+    """Do work with a database as one look at its place, while no other thread has the file open.
+
+    A descriptor that is closed drops the locks of the whole process on its file, also those of SQLite.
+    """
+
+    def looks(disk: Files) -> T:
+        name = disk.real(path)
+        with _CHANGING:
+            lock = _LOCKS.setdefault(name, Lock())
+        with lock:
+            return work(disk)
+
+    return files.together(path, looks, seconds)
 
 
 class _Changed(Exception):
@@ -76,10 +93,15 @@ class _Bound:
         self._steps = 0
         self._until = monotonic() + OPENCODE_READ_SECONDS
 
+    @property
+    def is_late(self) -> bool:
+        """True if the seconds are over."""
+        return monotonic() > self._until
+
     def is_over(self) -> bool:
         """Count the steps since the last call; return whether the read is to end."""
         self._steps += _STEPS
-        return self._steps > OPENCODE_STEPS_MAX or monotonic() > self._until
+        return self._steps > OPENCODE_STEPS_MAX or self.is_late
 
     def refusal(self) -> TooLarge:
         """Return why a read was ended."""
@@ -136,17 +158,27 @@ class Database:
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `work` reads in one transaction."""
-        with _LOCKS, telling("read", self._path):
-            for _ in range(OPENCODE_TRIES):
-                try:
-                    return self._try(work)
-                except _Changed:
-                    continue
-                except sqlite3.Error as error:
-                    raise self._told(error) from error
-                except UnicodeDecodeError as error:
-                    # The words of SQLite for a damage repeat what is damaged.
-                    raise self._damaged("a name in it is not UTF-8") from error
+        # SQLite calls the system by itself, so a place may hang behind every look that has an end.
+        with telling("read", self._path):
+            return _alone(
+                self._path,
+                self._files,
+                lambda disk: Database(self._path, disk).read_alone(work),
+                OPENCODE_READ_SECONDS,
+            )
+
+    def read_alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` reads in one transaction, while no other thread has the file open."""
+        for _ in range(OPENCODE_TRIES):
+            try:
+                return self._try(work)
+            except _Changed:
+                continue
+            except sqlite3.Error as error:
+                raise self._told(error) from error
+            except UnicodeDecodeError as error:
+                # The words of SQLite for a damage repeat what is damaged.
+                raise self._damaged("a name in it is not UTF-8") from error
         raise self._busy()
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -207,9 +239,10 @@ class Database:
         """Copy the database and its log into a private folder."""
         with tempfile.TemporaryDirectory(prefix="sessiond-") as folder:
             before = self._state()
-            self._copy_file("", Path(folder))
+            bound = _Bound()
+            self._copy_file("", Path(folder), bound)
             try:
-                self._copy_file("-wal", Path(folder))
+                self._copy_file("-wal", Path(folder), bound)
             except FileNotFoundError as error:
                 # The last writer has just closed the database, and its log with it.
                 raise _Changed from error
@@ -217,12 +250,15 @@ class Database:
                 raise _Changed
             yield Path(folder, "copy")
 
-    def _copy_file(self, ending: str, folder: Path) -> None:
+    def _copy_file(self, ending: str, folder: Path, bound: _Bound) -> None:
         files = self._files
         fd = open_regular(files, self._named(ending))
         try:
             with Path(folder, f"copy{ending}").open("xb") as target:
-                target.writelines(chunks_of(files, fd, 0, check_regular(files, fd)))
+                for chunk in chunks_of(files, fd, 0, check_regular(files, fd)):
+                    if bound.is_late:
+                        raise bound.refusal()
+                    target.write(chunk)
         finally:
             files.close(fd)
 

@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from sessiond.dialects.agents.places import DATABASE_SUFFIX
 from sessiond.errors import SessiondError, StorageError, TooLarge
+from sessiond.journal.disk.failures import is_silence
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.settled import is_settled
 from sessiond.limits import OPENCODE_AGAIN_SECONDS
@@ -189,7 +190,8 @@ class Paths:
         try:
             changes = self._changes(path, store, state, now)
         except SessiondError as error:
-            if read is not None and isinstance(error, StorageError | TooLarge):
+            is_held = isinstance(error, StorageError | TooLarge) and not is_silence(error)
+            if read is not None and is_held:
                 # Another program holds the database, say: its sessions are still there.
                 self._held[path] = str(error)
                 return dict(read.found)
@@ -236,4 +238,4 @@ def _stat_of(found: FileStat, **changes: int) -> FileStat:
 
 
 def _unreadable(error: SessiondError) -> OSError:
-    return OSError(errno.EIO, str(error))
+    return OSError(errno.ETIMEDOUT if is_silence(error) else errno.EIO, str(error))
