@@ -129,7 +129,7 @@ class Daemon:
             async with anyio.create_task_group() as tasks:
                 service = Service(
                     store,
-                    self._files,
+                    files.profile.files,
                     environment,
                     tasks,
                     profile=self._layout.profile,

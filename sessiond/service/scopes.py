@@ -12,14 +12,16 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
 
-from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.catalog.finding import scoped_in
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
+from sessiond.journal.disk.failures import storage_error, telling
+from sessiond.journal.disk.files import Files
 from sessiond.limits import SCOPED_SESSIONS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.requests import BeforeSwitch
@@ -63,16 +65,17 @@ class Switched(Struct, frozen=True):
     failed: list[Unloadable]
 
 
-async def folder_of(project: str) -> str:
+async def folder_of(service: Service, project: str) -> str:
     """Return the folder of a project with its links resolved. Raise StorageError.
 
     Two spellings of one folder are one project. The folder may be gone.
     """
-    return await to_thread.run_sync(_folder_of, project)
+    return await service.with_named_file(project, partial(_folder_of, service.files, project))
 
 
-def _folder_of(project: str) -> str:
-    folder = os.path.realpath(project)
+def _folder_of(files: Files, project: str) -> str:
+    with telling("look at", Path(project)):
+        folder = files.real(project)
     shown = printable(folder)
     if shown != folder:
         text = f"{shown} is not UTF-8, so no answer could name the project; rename the folder"
@@ -80,15 +83,17 @@ def _folder_of(project: str) -> str:
     return folder
 
 
-async def require_folder(folder: str) -> None:
+async def require_folder(service: Service, folder: str) -> None:
     """Raise StorageError for a project without a folder."""
-    await to_thread.run_sync(_require_folder, folder)
+    await service.with_named_file(folder, partial(_require_folder, service.files, folder))
 
 
-def _require_folder(folder: str) -> None:
+def _require_folder(files: Files, folder: str) -> None:
     try:
-        mode = Path(folder).stat().st_mode
+        mode = files.stat(Path(folder)).st_mode
         number = 0 if S_ISDIR(mode) else errno.ENOTDIR
+    except TimeoutError as error:
+        raise storage_error(error, "look at", Path(folder)) from error
     except OSError as error:
         number = error.errno or errno.EIO
     if number:

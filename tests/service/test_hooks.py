@@ -430,7 +430,7 @@ async def test_a_switch_without_a_hook_or_to_itself_asks_nobody(house: House) ->
 async def test_a_veto_keeps_the_project(house: House, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
-        folder.mkdir()
+        house.disk.make_folder(folder)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await watcher.call("initialize", capabilities={"hooks": ["before_switch"]})
         first = await wire.call("scope/switch", project=str(one))

@@ -333,6 +333,25 @@ async def test_a_root_that_hangs_costs_its_own_rows(
         await eventually(is_whole)
 
 
+async def test_a_root_that_hangs_is_removed_by_its_path(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = claude_root(tmp_path.resolve())
+    files = HungFiles(root, monkeypatch, hangs=False)
+    async with House(home, files).daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await _listed(wire)
+        files.hang()
+        try:
+            left = await wire.call("catalog/roots", action="remove", path=str(root))
+            assert not any(one["added"] for one in left["roots"])
+            assert await _listed(wire) == set()
+            request = await wire.request("catalog/roots", action="add", path=f"{root}/other")
+            assert (await refused(wire, request)).data["errno"] == "ETIMEDOUT"
+        finally:
+            files.release()
+
+
 def _write_to(path: Path) -> None:
     """Change a database as its program does."""
     with closing(sqlite3.connect(path)) as connection, connection:

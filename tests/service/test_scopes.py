@@ -18,11 +18,12 @@ BRAINSTORM = {"scope": "assistant", "agent": "brainstorm"}
 
 
 @pytest.fixture
-def projects(tmp_path: Path) -> list[str]:
-    """Return the folders of two projects."""
+def projects(house: House, tmp_path: Path) -> list[str]:
+    """Return the folders of two projects, on both disks."""
     made = [tmp_path.resolve() / name for name in ("alpha", "beta")]
     for path in made:
         path.mkdir()
+        house.disk.make_folder(path)
     return [str(path) for path in made]
 
 
@@ -172,12 +173,12 @@ async def test_a_key_that_is_none_is_refused_and_nothing_is_made(
 
 
 async def test_a_project_without_a_folder_is_refused_and_its_sessions_stay(
-    house: House, projects: list[str]
+    real_house: House, projects: list[str]
 ) -> None:
     alpha, _ = projects
     file = Path(alpha, "file")
     file.touch()
-    async with house.daemon() as daemon, daemon.connect() as wire:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
         made = await call(wire, "scope/resolve", "session", **of(alpha))
         for project, name in ((f"{alpha}/none", "ENOENT"), (str(file), "ENOTDIR")):
             refusal = await wire.refusal("scope/resolve", **of(project))
@@ -192,12 +193,12 @@ async def test_a_project_without_a_folder_is_refused_and_its_sessions_stay(
 
 
 async def test_two_spellings_of_one_folder_are_one_project(
-    house: House, projects: list[str]
+    real_house: House, projects: list[str]
 ) -> None:
     alpha, beta = projects
     link = Path(beta, "link")
     link.symlink_to(alpha)
-    async with house.daemon() as daemon, daemon.connect() as wire:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
         made = await call(wire, "scope/resolve", "session", **of(alpha))
         for spelling in (str(link), f"{alpha}/", f"{alpha}/../alpha"):
             assert await call(wire, "scope/resolve", "session.id", **of(spelling)) == made["id"]

@@ -26,6 +26,7 @@ from sessiond.methods._shared.common import (
 from sessiond.methods.session.create import CreateResult
 from sessiond.model.scopes import Scope, ScopeName
 from sessiond.service.scopes import folder_of, require_folder, resolve
+from sessiond.service.service import Service
 
 __all__ = ["METHOD", "AgentName", "key_of", "require_key"]
 
@@ -55,7 +56,7 @@ def handle(client: Client, params: ResolveScopeParams, call: Call[Client]) -> An
 
 async def _resolve(client: Client, params: ResolveScopeParams) -> CreateResult:
     async with client.project_turn:
-        key = await key_of(params.scope, params.agent, params.project)
+        key = await key_of(client.service, params.scope, params.agent, params.project)
         resolved = await resolve(client, key, params.agent)
     return CreateResult(resolved.session, resolved.created)
 
@@ -89,15 +90,17 @@ def _require_name(agent: str) -> None:
         )
 
 
-async def key_of(scope: ScopeName, agent: str | None, project: str | None) -> Scope:
+async def key_of(
+    service: Service, scope: ScopeName, agent: str | None, project: str | None
+) -> Scope:
     """Return the key that these checked names make. Raise StorageError for a missing folder."""
     if scope == "global":
         return Scope("global")
     if scope == "assistant":
         return Scope("assistant", agent=agent)
     assert project is not None, "require_key has refused it"
-    folder = await folder_of(project)
-    await require_folder(folder)
+    folder = await folder_of(service, project)
+    await require_folder(service, folder)
     return Scope("project", agent=agent, project=folder)
 
 

@@ -51,10 +51,10 @@ def handle(client: Client, params: SwitchParams, call: Call[Client]) -> Any:
 
 async def _switch(client: Client, params: SwitchParams, call: Call[Client]) -> Switched:
     async with client.project_turn:
-        key = await key_of(params.scope, params.agent, params.project)
+        key = await key_of(client.service, params.scope, params.agent, params.project)
         left = client.project
         if params.from_project is not None:
-            left = await folder_of(params.from_project)
+            left = await folder_of(client.service, params.from_project)
         return await switch(client, key, params.agent, left, call)
 
 

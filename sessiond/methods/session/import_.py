@@ -80,7 +80,10 @@ def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
 async def _import(client: Client, params: ImportParams, call: Call[Client]) -> ImportResult:
     service = client.service
     session_id = service.environment.new_session_id()
-    chosen = await to_thread.run_sync(lambda: _chosen(params, service))
+    in_thread: Any = to_thread.run_sync
+    if params.path is not None:
+        in_thread = partial(service.with_named_file, params.path)
+    chosen = await in_thread(lambda: _chosen(params, service))
     parent_id = None if chosen is None else await _copied_parent(service, chosen, call)
 
     def work() -> tuple[list[bytes], ImportReport, str | None]:
@@ -100,7 +103,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
             progress=call.progress,
         ), id_in(source)
 
-    lines, report, own_id = await to_thread.run_sync(work)
+    lines, report, own_id = await in_thread(work)
     makes, here = partial(make_copy, client, session_id, lambda: iter([lines])), Existing()
     if params.dry_run or params.if_exists == "skip":
         would = await makes(dry_run=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from anyio import to_thread
 from msgspec import Meta, Raw, Struct, structs
 
 from sessiond.catalog.query import (
@@ -95,7 +95,9 @@ async def _list_below(
 ) -> Raw:
     """List the files below a folder; a root may be named in any spelling of its path."""
     assert query.root is not None
-    root = await to_thread.run_sync(client.service.store.folder_of, query.root)
+    service = client.service
+    find = partial(service.store.folder_of, query.root)
+    root = await service.with_named_file(query.root, find)
     query = structs.replace(query, root=root)
     return await _list(client, query, limit, _position(query, cursor), call)
 

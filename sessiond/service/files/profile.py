@@ -13,7 +13,6 @@ from sessiond.service.environment import Environment
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.checks import FileChecks
-from sessiond.service.files.guarded_files import guarded
 from sessiond.service.files.in_place import AgentFiles
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.locations import SessionFiles
@@ -30,10 +29,10 @@ class Profile:
 
     def __init__(self, layout: Layout, files: Files, environment: Environment) -> None:
         self.layout = layout
-        self.roots = Roots(layout, files, environment.report_trouble)
         self._disk = files
         self._places = ThreadPool(PLACES_THREADS_MAX)
-        self.files = files = guarded(files, self.roots.place_of, self._places)
+        self.roots = Roots(layout, files, environment.report_trouble, self._places)
+        self.files = files = self.roots.files
         self.environment = environment
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)

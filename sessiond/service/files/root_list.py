@@ -6,7 +6,6 @@ leaves catalog and search; its files stay as they are.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from sessiond.errors import InvalidParams, SessiondError
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.model.formats import ROOT_KINDS
 from sessiond.service.files.profile import Profile
@@ -71,7 +71,8 @@ class FolderRoots:
     # -- changes -----------------------------------------------------------------------
 
     def _add(self, path: str, kind: str | None) -> None:
-        real = os.path.realpath(path)
+        with telling("look at", Path(path)):
+            real = self._profile.files.real(path)
         if printable(real) != real:
             raise InvalidParams("the path is not UTF-8: rename the folder", path="path")
         if self._roots.is_own(real):
@@ -142,16 +143,13 @@ class FolderRoots:
         """Yield the folders in which programs keep their files, each with the program's dialect."""
         for kind, home in self._profile.environment.homes():
             before, star, behind = home.folder.partition("/*/")
-            names = [""]
-            if star:
-                try:
-                    names = sorted(self._profile.files.listdir(Path(before)))
-                except OSError:
-                    continue
-            for name in names:
-                real = os.path.realpath(f"{before}/{name}/{behind}" if star else home.folder)
-                if self._profile.files.exists(real) and printable(real) == real:
-                    yield kind, real
+            with suppress(OSError):
+                names = sorted(self._profile.files.listdir(Path(before))) if star else [""]
+                for name in names:
+                    folder = f"{before}/{name}/{behind}" if star else home.folder
+                    real = self._profile.files.real(folder)
+                    if self._profile.files.exists(real) and printable(real) == real:
+                        yield kind, real
 
     def _info(self, root: Root, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
         count = size = 0
@@ -201,4 +199,4 @@ class FolderRoots:
                     yield from self._files_in(root, *inner, is_root=is_root)
 
     def _is_own(self, folder: Path) -> bool:
-        return self._roots.is_own(os.path.realpath(folder))
+        return self._roots.is_own(self._profile.files.real(folder))

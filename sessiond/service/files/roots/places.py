@@ -97,7 +97,7 @@ def place_in_root(
         # Never made: a root that is gone is a disk that is not there, or a mistake.
         names = files.listdir(folder)
         by_project = any(
-            home.by_project and os.path.realpath(home.folder) == root.path
+            home.by_project and _leads_to(files, home.folder, root.path)
             for kind, home in homes
             if kind == root.kind
         )
@@ -110,19 +110,27 @@ def place_in_root(
     return RootPlace(folder / name, places.appears if same_disk else "created")
 
 
+def _leads_to(files: Files, folder: str, root: str) -> bool:
+    """Return whether a path leads to a root, which has answered."""
+    try:
+        return files.real(folder) == root
+    except TimeoutError:
+        return False
+
+
 def _is_project(name: str) -> bool:
     return name.startswith("--") and name.endswith("--") and len(name) >= len("----")
 
 
 def _project_folder(files: Files, root: Path, places: Places, cwd: str) -> Path:
     assert places.project_folder is not None, "the caller checked this"
-    name = places.project_folder(os.path.realpath(cwd) if places.follows_links else cwd)
+    name = places.project_folder(files.real(cwd) if places.follows_links else cwd)
     folder = root / name
     if "/" in name or "\0" in name or len(os.fsencode(name)) > os.pathconf(root, "PC_NAME_MAX"):
         raise OSError(errno.ENAMETOOLONG, "the project's path is too long for a folder's name")
     if files.make_shared_folder(folder, places.folder_mode):
         files.fsync_folder(root)
-    return Path(os.path.realpath(folder))
+    return Path(files.real(folder))
 
 
 # -- drafts ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,13 +30,16 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import write_unfinished
+from sessiond.service.files.guarded_files import guarded
 from sessiond.service.store.listed import Whereabouts
+from sessiond.service.thread_pool import ThreadPool
 from sessiond.visible import printable
 
 __all__ = ["OWN", "Root", "Roots", "is_in", "is_session_name"]
 
 _VERSION: Final = 1
 _SUFFIX: Final = ".jsonl"
+_LINKS_MAX: Final = 40
 
 OWN: Final = "the folder is part of the profile, whose sessions are listed anyway"
 
@@ -91,7 +95,13 @@ class _File(Struct, frozen=True):
 class Roots:
     """The roots of one profile. Changes are made by one thread at a time; any thread may read."""
 
-    def __init__(self, layout: Layout, files: Files, report_trouble: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        files: Files,
+        report_trouble: Callable[[str], None],
+        threads: ThreadPool,
+    ) -> None:
         self.current: tuple[Root, ...] = ()
         """The roots; a change puts another tuple in its place."""
         self.linked: frozenset[Path] = frozenset()
@@ -100,7 +110,8 @@ class Roots:
         self._unfinished = layout.pending
         self._own = os.path.realpath(layout.root)
         self._profile = (f"{self._own}/", f"{layout.root}/")
-        self._files = files
+        self.files = guarded(files, self.place_of, threads)
+        """The disk, on which looks outside the profile end; `threads` look."""
         self._report_trouble = report_trouble
         self._configured: tuple[Root, ...] = ()
         self._added: tuple[Root, ...] = ()
@@ -135,14 +146,18 @@ class Roots:
         return Whereabouts(self.agent_at(path), None if root is None else root.path)
 
     def find(self, path: str) -> Root | None:
-        """Return the root at this path, in any spelling; None if there is no such root."""
-        if "\0" in path:
-            return None
-        real = os.path.realpath(path)
-        return next((root for root in self.current if root.path == real), None)
+        """Return the root at this path, in any spelling; None if there is no such root. Raises StorageError.
+
+        The path that names the root is not looked at, so that a root that does not answer is found too.
+        """
+        roots = {root.path: root for root in self.current}
+        if path in roots or "\0" in path:
+            return roots.get(path)
+        with telling("look at", Path(path)):
+            return roots.get(self.files.real(path))
 
     def require(self, path: str) -> Root:
-        """Return the root at this path. Raises InvalidParams."""
+        """Return the root at this path. Raises InvalidParams, StorageError."""
         root = self.find(path)
         if root is None:
             there = ", ".join(one.path for one in self.current) or "none"
@@ -155,7 +170,7 @@ class Roots:
         before, found = self.current, list[Root]()
         for kind, named in folders.items():
             for folder in named:
-                root = Root(os.path.realpath(Path(folder).expanduser()), kind, configured=True)
+                root = Root(self._resolved(Path(folder).expanduser()), kind, configured=True)
                 if self.is_own(root.path):
                     self._report_trouble(f"the root {root.path} is ignored: {OWN}")
                 else:
@@ -163,6 +178,27 @@ class Roots:
         self._configured = tuple(found)
         self._put_together()
         return self.current != before
+
+    def _resolved(self, folder: Path) -> str:
+        """Return a path without links, as far as the folders on the way there answer.
+
+        So a root has its name also while its disk does not answer, and keeps its rows.
+        """
+        real, names, links = Path("/"), list(folder.parts[:0:-1]), 0
+        while names and links <= _LINKS_MAX:
+            step = real / names.pop()
+            try:
+                link = self.files.together(step, partial(_link_at, step))
+            except TimeoutError:
+                real = step
+                break
+            except OSError:
+                # No link, or nothing there.
+                real = step
+            else:
+                links += 1
+                names += link.parts[::-1]
+        return os.path.normpath(real.joinpath(*names[::-1]))
 
     def is_own(self, path: str) -> bool:
         """Return whether a path without links lies in the profile itself."""
@@ -193,13 +229,13 @@ class Roots:
     def _read(self) -> tuple[Root, ...]:
         path = self._path
         with telling("read", path):
-            if not self._files.exists(path):
+            if not self.files.exists(path):
                 return ()
-            fd = self._files.open_read(path)
+            fd = self.files.open_read(path)
             try:
-                data = self._files.pread(fd, self._files.fstat(fd).st_size, 0)
+                data = self.files.pread(fd, self.files.fstat(fd).st_size, 0)
             finally:
-                close_quietly(self._files, fd)
+                close_quietly(self.files, fd)
         try:
             found = msgspec.json.decode(data, type=_File)
         except msgspec.DecodeError as error:
@@ -213,17 +249,21 @@ class Roots:
         text = msgspec.json.encode(_File(_VERSION, [_Added(one.path, one.kind) for one in added]))
         with telling("write", self._path):
             # In a folder where a start removes what an earlier daemon was making.
-            fd, unfinished = write_unfinished(self._files, self._unfinished, [text, b"\n"])
-            close_quietly(self._files, fd)
+            fd, unfinished = write_unfinished(self.files, self._unfinished, [text, b"\n"])
+            close_quietly(self.files, fd)
             try:
-                self._files.rename(unfinished, self._path)
+                self.files.rename(unfinished, self._path)
             except OSError:
                 with suppress(OSError):
-                    self._files.unlink(unfinished)
+                    self.files.unlink(unfinished)
                 raise
             self._added = added
             self._put_together()
-            self._files.fsync_folder(self._path.parent)
+            self.files.fsync_folder(self._path.parent)
+
+
+def _link_at(path: Path, _disk: Files) -> Path:
+    return path.readlink()
 
 
 def is_in(roots: Sequence[Root], path: Path) -> bool:
