@@ -119,8 +119,8 @@ class Service:
         tasks.start_soon(store.run, lists.wake, lambda: lists.is_watched)
         # Files that clients name may lie on disks that do not answer.
         self._named_files = ThreadPool(NAMED_FILES_THREADS_MAX)
-        for pool in (*self.registry.pools, *self.runs.pools, self._named_files):
-            tasks.start_soon(pool.run)
+        self.pools = (*self.registry.pools, *self.runs.pools, self._named_files)
+        """The threads of the service; `end_service` ends them."""
         self._tasks = tasks
         self._deserted = anyio.Event()
         self._use = anyio.Event()

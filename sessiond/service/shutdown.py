@@ -34,3 +34,5 @@ async def end_service(service: Service) -> None:
         client.listener.close()
     with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
         await service.deserted()
+    for pool in service.pools:
+        pool.end()

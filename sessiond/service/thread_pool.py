@@ -201,13 +201,6 @@ class ThreadPool:
                 if not self._busy_at[place]:
                     del self._busy_at[place]
 
-    async def run(self) -> None:
-        """Keep the threads until cancelled."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            self.end()
-
     def end(self) -> None:
         """Let the threads end. Work that comes behind this point gets a thread that ends with the work."""
         with self._changing:

@@ -45,10 +45,10 @@ NO_THREAD = Mock(side_effect=RuntimeError("can't start new thread"))
 @asynccontextmanager
 async def threads_of(count: int) -> AsyncGenerator[tuple[ThreadPool, Log]]:
     threads = ThreadPool(count)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(threads.run)
+    try:
         yield threads, Log()
-        tasks.cancel_scope.cancel()
+    finally:
+        threads.end()
 
 
 def disk_threads() -> set[threading.Thread]:

@@ -134,7 +134,7 @@ class SessionRegistry:
             self.openings,
             leases,
         )
-        """The threads that wait for the stores of all sessions; `run` of each ends them."""
+        """The threads that wait for the stores of all sessions."""
         self._runs = runs
         self._recommender = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
