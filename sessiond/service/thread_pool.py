@@ -99,7 +99,7 @@ class ThreadPool:
         """
         job = _Job(work, done, place)
         with self._changing:
-            is_full = place != "" and self._busy_at[place] >= PLACE_THREADS_MAX
+            is_full = place != "" and self.is_full(place)
             if not is_full and self._busy >= self._threads < self._max:
                 self._start_thread()
             if first is not None:
@@ -113,6 +113,10 @@ class ThreadPool:
             self._jobs.put(job)
             if self._is_over:
                 self._end_thread()
+
+    def is_full(self, place: str) -> bool:
+        """Return whether work at a place would wait for other work there."""
+        return self._busy_at[place] >= PLACE_THREADS_MAX
 
     def start(
         self,

@@ -54,13 +54,18 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> SlowFiles:
 
 
 @pytest.fixture
-def files(slow: SlowFiles) -> Generator[Files]:
+def pool() -> Generator[ThreadPool]:
     pool = ThreadPool(2 * PLACE_THREADS_MAX)
+    yield pool
+    pool.end()
+
+
+@pytest.fixture
+def files(slow: SlowFiles, pool: ThreadPool) -> Generator[Files]:
     yield guarded(
         slow, lambda path: "" if path.startswith("/proc") else str(Path(path).parent), pool
     )
     slow.may.set()
-    pool.end()
 
 
 @pytest.fixture
@@ -170,6 +175,26 @@ def _sessions_in(found: database.Database) -> int | None:
         return len(found.sessions())
     except StorageError:
         return None
+
+
+def test_looks_at_a_place_whose_threads_all_hang_do_not_pile_up(
+    files: Files,
+    slow: SlowFiles,
+    pool: ThreadPool,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_limits(monkeypatch, PLACE_PATIENCE_SECONDS=0.0)
+    slow.may.clear()
+    for _ in range(10 * PLACE_THREADS_MAX):
+        with pytest.raises(TimeoutError):
+            files.open_read(file)
+    ended = Event()
+    # Behind all work at the place that waits for a thread.
+    pool.submit(lambda: None, lambda _: ended.set(), place=str(file.parent))
+    slow.may.set()
+    assert ended.wait(PATIENCE_SECONDS)
+    assert len(slow.opened) <= PLACE_THREADS_MAX
 
 
 def test_places_do_not_wait_for_each_other(files: Files, slow: SlowFiles, file: Path) -> None:

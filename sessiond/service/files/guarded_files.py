@@ -166,7 +166,10 @@ class _GuardedFiles:
         if not place:
             return look()
         tried = self._silent.get(place)
-        if tried is not None and monotonic() - tried < PLACE_PATIENCE_SECONDS:
+        if tried is not None and (
+            monotonic() - tried < PLACE_PATIENCE_SECONDS or self._pool.is_full(place)
+        ):
+            # Also where every thread of the place hangs: the first one that goes on tells that the place answers.
             raise _silence(place)
         answer = Answer(too_late)
 
