@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
@@ -54,7 +54,7 @@ class Hang(Protocol):
 
 
 @pytest.fixture
-def hang(absent: Any) -> Iterator[Hang]:
+def hang(absent: Callable[[str], NoReturn]) -> Iterator[Hang]:
     """Mounts for one test; CI must be able to mount them, elsewhere only root is."""
     with ExitStack() as at_end:
 

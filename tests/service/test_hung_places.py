@@ -8,12 +8,14 @@ from collections.abc import Set
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread, main_thread
+from traceback import format_stack
 from typing import Any
 
 import anyio
 import pytest
 
+from sessiond.catalog.guarded import address
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.limits import PLACE_THREADS_MAX
 from sessiond.service.files.guarded_files import Answer
@@ -24,7 +26,7 @@ from tests.kit.agent_roots import claude_root, codex_root, gemini_root, opencode
 from tests.kit.calls import call, create
 from tests.kit.house import House
 from tests.kit.patience import PATIENCE_SECONDS, eventually
-from tests.kit.roots import add_root
+from tests.kit.roots import add_root, pi_file, put
 from tests.kit.sessions import HI, SESSION
 
 OPENINGS = 60
@@ -46,6 +48,8 @@ class HungFiles(Files):
         super().__init__()
         self.folder = folder
         self.waiting = 0
+        self.on_loop: list[str] = []
+        """The calls in which the event loop waited for the folder."""
         self._answers = Event()
         self._read: set[int] = set()
         if not hangs:
@@ -56,6 +60,8 @@ class HungFiles(Files):
             answer: Answer[Any], _seconds: float, give_up: partial[None]
         ) -> Outcome | None:
             is_there = Path(give_up.args[0]).is_relative_to(folder)
+            if is_there:
+                self._note_loop()
             while not (is_there and self.is_silent) and not answer.ended.acquire(timeout=0.01):
                 pass
             return wait(answer, 0, give_up)
@@ -75,6 +81,10 @@ class HungFiles(Files):
     def release(self) -> None:
         """Let the folder answer again."""
         self._answers.set()
+
+    def _note_loop(self) -> None:
+        if current_thread() is main_thread():
+            self.on_loop.append("".join(format_stack(limit=12)))
 
     def _wait(self, path: Path | str) -> None:
         if Path(path).is_relative_to(self.folder):
@@ -112,8 +122,15 @@ class HungFiles(Files):
             self._read.add(fd)
         return fd
 
+    def open_update(self, path: Path) -> int:
+        fd = super().open_update(path)
+        if path.is_relative_to(self.folder):
+            self._read.add(fd)
+        return fd
+
     def pread(self, fd: int, count: int, offset: int) -> bytes:
         if fd in self._read:
+            self._note_loop()
             self._wait(self.folder)
         return super().pread(fd, count, offset)
 
@@ -161,7 +178,6 @@ class HungReads(HungFiles):
         self._pipe, self._writer = folder.with_name("pipe"), -1
         os.mkfifo(self._pipe)
         super().__init__(folder, patch, hangs=hangs)
-        address = database.address
 
         def address_or_pipe(path: Path, options: str) -> str:
             if self._answers.is_set():
@@ -331,6 +347,37 @@ async def test_a_root_that_hangs_costs_its_own_rows(
             return found == {*everything, "another-one"} and not listed["unreadable"]
 
         await eventually(is_whole)
+
+
+READS: dict[str, dict[str, Any]] = {
+    "session/entries": {},
+    "session/path": {},
+    "session/tree": {},
+    "session/turns": {},
+    "session/labels": {},
+    "session/build_context": {},
+    "session/stats": {},
+    "session/get": {},
+    "session/entry": {"entry_id": "10000000"},
+    "subscribe": {"after": {"seq": 0}},
+}
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_a_read_outside_the_profile_is_no_wait_of_the_event_loop(
+    read: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path.resolve() / "pi"
+    put(root, "one", pi_file("session-p1", "a", "b"))
+    files = HungFiles(root, monkeypatch, hangs=False)
+    async with House(home, files).daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        await wire.call("session/open", session_id="session-p1")
+        await wire.call("session/label", session_id="session-p1", entry_id="10000000", label="l")
+        files.on_loop.clear()
+        await wire.call(read, session_id="session-p1", **READS[read])
+        await wire.call("server/ping")
+        assert files.on_loop == []
 
 
 async def test_a_root_that_hangs_is_removed_by_its_path(

@@ -10,6 +10,7 @@ from threading import Event
 
 import pytest
 
+from sessiond.catalog.guarded import address
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.limits import PLACE_THREADS_MAX
@@ -144,7 +145,7 @@ def test_a_silent_place_is_waited_for_once(
 def test_a_database_that_hangs_stops_no_other_one(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipe, address = tmp_path / "pipe", database.address
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     paths = [tmp_path / name / "opencode.db" for name in ("hung", "well")]
     for path in paths:

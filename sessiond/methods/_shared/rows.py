@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sessiond.limits import (
-    INLINE_READ_BYTES,
     INLINE_WALK_STEPS,
     RESULT_BYTES_MAX,
 )
@@ -36,7 +35,7 @@ def details(actor: SessionActor, seq: int, upto: int) -> bytes:
 
 def is_small(opened: OpenSession, seqs: Sequence[int]) -> bool:
     """Return whether these lines are few enough bytes to be read on the loop."""
-    return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+    return sum(map(opened.journal.line_bytes, seqs)) <= opened.inline_bytes
 
 
 def fitting(opened: OpenSession, seqs: Sequence[int], limit: int) -> int:

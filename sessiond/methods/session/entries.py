@@ -9,7 +9,7 @@ from anyio import to_thread
 from msgspec import Meta, Raw, Struct
 
 from sessiond.errors import InvalidParams
-from sessiond.limits import INLINE_READ_BYTES, RESULT_BYTES_MAX
+from sessiond.limits import RESULT_BYTES_MAX
 from sessiond.methods._shared.common import (
     Call,
     Client,
@@ -66,7 +66,7 @@ def handle(client: Client, params: EntriesParams, call: Call[Client]) -> Any:
     def look(actor: SessionActor) -> Any:
         upto = actor.seq
         size = actor.opened.journal.span_bytes(1, upto) if upto else 0
-        if size <= INLINE_READ_BYTES:
+        if size <= actor.opened.inline_bytes:
             return _page(actor.opened, params, limit, upto)
         return actor.later(
             call, lambda: to_thread.run_sync(_page, actor.opened, params, limit, upto)

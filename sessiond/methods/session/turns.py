@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.lenient_json import fields, lenient, text
 from sessiond.errors import HeadNotFound
-from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, RESULT_BYTES_MAX
+from sessiond.limits import INLINE_WALK_STEPS, RESULT_BYTES_MAX
 from sessiond.methods._shared.common import (
     Call,
     Client,
@@ -106,7 +106,7 @@ def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
         page, upto = _Page(leaf, at, limit, streams), session.seq
         journal = actor.opened.journal
         is_near = session.depths[leaf] <= INLINE_WALK_STEPS
-        if is_near and (not upto or journal.span_bytes(1, upto) <= INLINE_READ_BYTES):
+        if is_near and (not upto or journal.span_bytes(1, upto) <= actor.opened.inline_bytes):
             return _read(actor, params, page, upto)
         return actor.later(call, lambda: to_thread.run_sync(_read, actor, params, page, upto))
 

@@ -14,7 +14,6 @@ from msgspec import Struct
 from sessiond.limits import (
     CONTEXT_CACHE_BYTES_MAX,
     CONTEXT_CACHE_COUNT_MAX,
-    INLINE_READ_BYTES,
     INLINE_WALK_STEPS,
 )
 from sessiond.model.row import Kind
@@ -145,7 +144,7 @@ def build_context(opened: OpenSession, leaf: int) -> Context:
 
 
 def _is_small(opened: OpenSession, seqs: Iterable[int]) -> bool:
-    return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+    return sum(map(opened.journal.line_bytes, seqs)) <= opened.inline_bytes
 
 
 def _read(opened: OpenSession, seqs: list[int], compaction: int) -> tuple[list[bytes], list[str]]:

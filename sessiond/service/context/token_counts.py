@@ -89,7 +89,7 @@ class TokenCounts:
     def _is_near(self, since: int, leaf: int) -> bool:
         if not since < leaf <= since + INLINE_WALK_STEPS:
             return leaf <= since
-        return self._opened.journal.span_bytes(since + 1, leaf) <= INLINE_READ_BYTES
+        return self._opened.journal.span_bytes(since + 1, leaf) <= self._opened.inline_bytes
 
     def find(self, leaf: int) -> int:
         """Return the tokens of the context at `leaf`; read all that is necessary. For worker threads."""
@@ -114,7 +114,7 @@ def _is_small(table: _Table, opened: OpenSession, leaf: int) -> bool:
     for steps, at in enumerate(session.up(leaf)):
         if table.totals[at] != _UNKNOWN:
             break
-        if steps > INLINE_WALK_STEPS or size > INLINE_READ_BYTES:
+        if steps > INLINE_WALK_STEPS or size > opened.inline_bytes:
             return False
         if session.kinds[at] in BEGINS:
             first = session.kept_from.get(at, 0)
@@ -125,7 +125,7 @@ def _is_small(table: _Table, opened: OpenSession, leaf: int) -> bool:
             size += sum(map(opened.journal.line_bytes, settings_before(opened, at)))
             break
         size += _bytes(opened, (at,))
-    return size <= INLINE_READ_BYTES
+    return size <= opened.inline_bytes
 
 
 def _settle(table: _Table, opened: OpenSession, leaf: int) -> int:

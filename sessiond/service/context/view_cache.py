@@ -13,7 +13,6 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.limits import (
-    INLINE_READ_BYTES,
     INLINE_WALK_STEPS,
     VIEW_CACHE_BYTES_MAX,
     VIEW_CACHE_COUNT_MAX,
@@ -132,7 +131,7 @@ class ViewCache(RecentlyUsed[tuple[int, View], Viewed]):
         if found is not None:
             return found
         for base in (self._base(context, view), None):
-            if _size(context, base) <= INLINE_READ_BYTES:
+            if _size(context, base) <= self._opened.inline_bytes:
                 part = _show(self._opened, context, view, base)
                 if part is not None:
                     return self._keep(context, view, base, part)

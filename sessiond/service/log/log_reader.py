@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.limits import INLINE_READ_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.log.events import Event
 from sessiond.service.log.open_session import OpenSession
@@ -42,7 +41,7 @@ class LogReader:
 
     async def read_events(self, first: int, last: int) -> list[Event]:
         """Return the entries of these lines as events without origin."""
-        if self._opened.journal.span_bytes(first, last) <= INLINE_READ_BYTES:
+        if self._opened.journal.span_bytes(first, last) <= self._opened.inline_bytes:
             await checkpoint()
             return self._events(first, last)
         return await to_thread.run_sync(self._events, first, last)
@@ -63,6 +62,6 @@ class LogReader:
     async def read_many(self, seqs: Sequence[int]) -> list[bytes]:
         """Return the lines at these ordinals, in that order."""
         journal = self._opened.journal
-        if sum(map(journal.line_bytes, seqs)) <= INLINE_READ_BYTES:
+        if sum(map(journal.line_bytes, seqs)) <= self._opened.inline_bytes:
             return journal.read_many(seqs)
         return await to_thread.run_sync(journal.read_many, seqs)

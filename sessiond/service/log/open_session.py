@@ -13,6 +13,7 @@ from sessiond.dialects.base import Dialect
 from sessiond.dialects.places import Appears
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Found, SessionLog
+from sessiond.limits import INLINE_READ_BYTES
 from sessiond.model.entries import Header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
@@ -68,6 +69,11 @@ class OpenSession(Struct, eq=False):
     """Moment at which a draft comes to its place: in a root as the root's program has it."""
 
     endings: EndingCache = msgspec.field(default_factory=EndingCache)
+
+    @property
+    def inline_bytes(self) -> int:
+        """Bytes of lines that are read on the event loop at most: none outside the profile, where a disk may hang."""
+        return -1 if self.waits_at else INLINE_READ_BYTES
 
     @property
     def is_due(self) -> bool:
