@@ -18,9 +18,10 @@ import os
 import stat
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -29,6 +30,8 @@ from sessiond.testing.faults import Fault, Faults, Gate
 from sessiond.testing.platter import Inode, NameChange, Names
 
 __all__ = ["FaultDisk"]
+
+T = TypeVar("T")
 
 _DEVICE: Final = 1
 
@@ -356,6 +359,10 @@ class FaultDisk(Files):
             now = int(self.seconds * 1e9)
             return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, now, now)
         return _stat_of(self._inode(path))
+
+    def together(self, path: Path, looks: Callable[[Files], T], seconds: float = 0) -> T:  # noqa: ARG002
+        """Return what several looks find: each of them arrives by itself."""
+        return looks(self)
 
     def is_local(self, path: Path) -> bool:  # noqa: ARG002
         """Return True: no other machine changes the disk."""
