@@ -14,6 +14,7 @@ import anyio
 from anyio import from_thread, to_thread
 
 from sessiond.catalog.rows import Mark, Stored
+from sessiond.limits import FIGURES_QUIET_SECONDS
 from sessiond.service.ports import Progress
 from sessiond.service.progress import LatestProgress
 from sessiond.service.store.listed import SampledSession, Scanner
@@ -48,6 +49,7 @@ class WholeFigures:
         self._monotonic = monotonic
         self._turn = anyio.Lock()
         self._wake = anyio.Event()
+        self._wait: float | None = None
 
     def wake(self) -> None:
         """Look for files of which lists have only a part, behind a scan."""
@@ -57,33 +59,34 @@ class WholeFigures:
         """Read the files as they become due."""
         while True:
             self._wake = anyio.Event()
-            parts = await to_thread.run_sync(self._scanner.parts)
-            for part in parts:
-                began = self._monotonic()
-                if self._wake.is_set() or part.due > began:
-                    break
-                await self._reporting(partial(self._read_due, part))
-                await anyio.sleep(self._monotonic() - began)
-            wait = parts[0].due - self._monotonic() if parts else None
-            with anyio.move_on_after(wait):
+            self._wait = FIGURES_QUIET_SECONDS
+            await self._reporting(self._read_due)
+            with anyio.move_on_after(self._wait):
                 await self._wake.wait()
+
+    async def _read_due(self) -> None:
+        """Read the files that are due, and note how long the next one takes to be due."""
+        while True:
+            async with self._turn:
+                part, _ = await to_thread.run_sync(self._scanner.next_part, ())
+                began = self._monotonic()
+                if part is None or part.due > began:
+                    self._wait = None if part is None else part.due - began
+                    return
+                await self._read(part, soon=False)
+            await anyio.sleep(self._monotonic() - began)
 
     async def complete(self, progress: Progress) -> int:
         """Read all files of which lists have only a part, those too that were just written to; return how many."""
         done = set[str]()
         while True:
             async with self._turn:
-                parts = await to_thread.run_sync(self._scanner.parts)
-                left = [part for part in parts if part.session_id not in done]
-                if not left:
+                part, left = await to_thread.run_sync(self._scanner.next_part, done)
+                if part is None:
                     return len(done)
-                await self._read(left[0], soon=True)
-            done.add(left[0].session_id)
-            progress.report(len(done), len(done) + len(left) - 1, "sessions")
-
-    async def _read_due(self, part: SampledSession) -> None:
-        async with self._turn:
-            await self._read(part, soon=False)
+                await self._read(part, soon=True)
+            done.add(part.session_id)
+            progress.report(len(done), len(done) + left - 1, "sessions")
 
     async def _read(self, part: SampledSession, *, soon: bool) -> None:
         work = partial(self._scanner.read_whole, part, _Cancellable(), soon=soon)

@@ -178,8 +178,8 @@ class Scanner(Protocol):
         """Return what is no session, of the places that a list shows."""
         ...
 
-    def parts(self) -> list[SampledSession]:
-        """Return the sessions of which lists show the figures of a part, the next one first."""
+    def next_part(self, done: Collection[str]) -> tuple[SampledSession | None, int]:
+        """Return the session to be read whole next, but for those `done`, and how many there are. Blocking."""
         ...
 
     def read_whole(

@@ -86,7 +86,7 @@ class DatabaseScanner:
         self.forget = folders.forget
         self.take_roots = folders.take_roots
         self.prepare = folders.prepare
-        self.parts = folders.parts
+        self.next_part = folders.next_part
         self.read_whole = folders.read_whole
         self.watched = watches.wake
 

@@ -235,12 +235,15 @@ class FolderScanner:
 
     # -- figures of a part ---------------------------------------------------------------
 
-    def parts(self) -> list[SampledSession]:
-        """Return the sessions of which lists show the figures of a part, the next one first."""
+    def next_part(self, done: Collection[str]) -> tuple[SampledSession | None, int]:
+        """Return the session to be read whole next, but for those `done`, and how many there are.
+
+        Of those that are due the newest comes first.
+        """
         now = self._monotonic()
-        return sorted(
-            self._parts.copy().values(), key=lambda part: (max(part.due, now), -part.mtime_ns)
-        )
+        left = [part for part in self._parts.copy().values() if part.session_id not in done]
+        key = lambda part: (max(part.due, now), -part.mtime_ns)  # noqa: E731
+        return min(left, key=key, default=None), len(left)
 
     def _take_part(self, session_id: str, mtime_ns: int, quiet_seconds: float) -> None:
         due = self._monotonic() + quiet_seconds
