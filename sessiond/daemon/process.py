@@ -29,6 +29,7 @@ from sessiond.errors import SessiondError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import Holder
 from sessiond.journal.profile.lock import Held
+from sessiond.system import SYSTEM
 from sessiond.transports.listening import CannotListen, Listening
 
 __all__ = ["run"]
@@ -42,6 +43,7 @@ def run(options: DaemonOptions) -> int:
     configure_log()
     log = logging.getLogger("sessiond")
     sys.setswitchinterval(_SWITCH_SECONDS)
+    SYSTEM.give_back_large_blocks()
     Thread.start = begin_or_refuse  # type: ignore[method-assign, assignment]
     files = Files()
     try:

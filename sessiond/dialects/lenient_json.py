@@ -10,6 +10,7 @@ every slice.
 from __future__ import annotations
 
 import re
+from codecs import utf_8_decode
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -43,6 +44,7 @@ _string: Final = msgspec.json.Decoder(str)
 _NULL: Final = Raw(b"null")
 _NO_TEXT: Final = (msgspec.DecodeError, UnicodeDecodeError)
 _TOO_DEEP: Final = f"is nested more than {NESTING_MAX} levels deep"
+_DECODED_BYTES: Final = 1024 * 1024
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
@@ -113,8 +115,12 @@ def require_text(line: bytes) -> None:
     """Raise BadLine for a line that is not UTF-8."""
     if line.isascii():
         return
+    # A text takes up to four bytes a character, so a long line is decoded in pieces.
+    at, rest = 0, memoryview(line)
     try:
-        line.decode()
+        while at < len(line):
+            is_last = at + _DECODED_BYTES >= len(line)
+            at += utf_8_decode(rest[at : at + _DECODED_BYTES], "strict", is_last)[1]
     except UnicodeDecodeError:
         raise BadLine("is not UTF-8") from None
 

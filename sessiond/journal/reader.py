@@ -28,6 +28,8 @@ from sessiond.limits import LINE_BYTES_MAX
 __all__ = ["LineReader"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
+# Offsets of one line: its begin and the begin of the next one.
+_ONE_LINE: Final = 2
 
 
 class LineReader:
@@ -81,7 +83,8 @@ class LineReader:
 
     def lines_at(self, ends: array[int]) -> list[bytes]:
         """Return the lines between these offsets, which need not be known lines. Raises OSError."""
-        if ends[-1] - ends[0] > LINE_BYTES_MAX:
+        size = ends[-1] - ends[0]
+        if size > LINE_BYTES_MAX or (len(ends) == _ONE_LINE and size > _CHUNK_BYTES):
             return self._lines_apart(ends)
         return self._lines_together(ends)
 
@@ -102,11 +105,22 @@ class LineReader:
         lines: list[bytes] = []
         for at in range(len(ends) - 1):
             start, end = ends[at : at + 2]
-            if end - start - 1 <= LINE_BYTES_MAX:
-                lines += self._lines_together(ends[at : at + 2])
-            else:
+            size = end - start - 1
+            if size > LINE_BYTES_MAX:
                 lines.append(self._long_line(start, end))
+            elif size > _CHUNK_BYTES:
+                lines.append(self._line_alone(start, end))
+            else:
+                lines += self._lines_together(ends[at : at + 2])
         return lines
+
+    def _line_alone(self, start: int, end: int) -> bytes:
+        """Return one line, without a second copy of its bytes. Raises OSError."""
+        self._pread_behind(start, 0)
+        line = self._stored(start, end - start - 1)
+        if len(line) != end - start - 1 or b"\n" in line or self._stored(end - 1, 1) != b"\n":
+            raise self._changed()
+        return without_cr(line)
 
     def _long_line(self, start: int, end: int) -> bytes:
         """Return the stand-in for a line that is too long. Raises OSError."""

@@ -75,6 +75,8 @@ def index_lines(
         if lines:
             visit(seq, lines)
             seq += len(lines)
+        # A long line goes before the pieces of the next one come.
+        lines.clear()
         reader.checksums.add(chunk)
         if see is not None:
             see(chunk)

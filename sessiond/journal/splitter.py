@@ -8,26 +8,30 @@ caller decides whether the tail is whole or torn. Pure: this module touches no f
     {"type":"message",...}\\r\\n          line 1; the CR of a Windows editor is no part of the line
     {"type":"mess                        the tail: left by a crash, or a write that goes on
 
-A line over LINE_BYTES_MAX is never kept as a whole: a `LongLine` stands in for its bytes.
+A line over LINE_BYTES_MAX is never kept as a whole: a `LongLine` stands in for its bytes. A reader that
+needs no whole lines gets a `ShortLine` for each line that is longer than it takes.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol
 
 from sessiond.limits import LINE_BYTES_MAX
 
 __all__ = [
     "LINE_HEAD_BYTES",
+    "Half",
     "LongLine",
+    "ShortLine",
     "Splitter",
     "Visit",
     "VisitLines",
     "ends_of",
+    "is_blank",
     "joined",
     "long_line",
     "split_whole",
@@ -48,14 +52,33 @@ VisitLines = Callable[[int, list[bytes]], None]
 LINE_HEAD_BYTES: Final = 4096
 
 
-class LongLine(bytes):
+class ShortLine(bytes):
+    """A stand-in for a line: the part that a reader takes. `size` counts the stored bytes of the line."""
+
+    size: int
+
+
+class LongLine(ShortLine):
     """A stand-in for a line that is longer than LINE_BYTES_MAX.
 
     The content is the beginning of the line and its size. The content is never a JSON value,
-    so no dialect takes a LongLine for an entry. `size` counts the stored bytes of the line.
+    so no dialect takes a LongLine for an entry.
     """
 
-    size: int
+
+class Half(Protocol):
+    """The part that a reader takes of a line that comes in pieces.
+
+    The one implementation is `model.short_texts`: no module here knows JSON.
+    """
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes of the line."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Return what is taken; None for a line that the reader does not take."""
+        ...
 
 
 def long_line(head: bytes, last: bytes, size: int) -> LongLine:
@@ -72,21 +95,31 @@ def long_line(head: bytes, last: bytes, size: int) -> LongLine:
 
 def stored_size(line: bytes) -> int:
     """Return the size in the file of a line or of its stand-in, without a newline."""
-    return line.size if isinstance(line, LongLine) else len(line)
+    return line.size if isinstance(line, ShortLine) else len(line)
 
 
 class Splitter:
     """A cutter of chunks into lines, in time linear in the bytes however long a line is.
 
-    For each line `ends` gets the offset behind its newline.
+    For each line `ends` gets the offset behind its newline. With `shorten`, which makes the `Half` of a
+    line, a line that is longer than `bytes_max` and came in several chunks is a ShortLine.
     """
 
-    __slots__ = ("_at", "_ends", "_is_long", "_last", "_pieces", "held")
+    __slots__ = ("_at", "_bytes_max", "_ends", "_half", "_held", "_is_long", "_last", "_shorten", "held")
 
-    def __init__(self, ends: array[int]) -> None:
+    def __init__(
+        self,
+        ends: array[int],
+        shorten: Callable[[], Half] | None = None,
+        bytes_max: int = LINE_BYTES_MAX,
+    ) -> None:
         self._at = 0
         self._ends = ends
-        self._pieces: list[bytes] = []
+        # The half line. It grows in place and becomes the line without a copy, as a list of pieces cannot.
+        self._held = BytesIO()
+        self._shorten = shorten
+        self._bytes_max = bytes_max
+        self._half: Half | None = None
         self._is_long = False
         self._last = b""
         self.held = 0
@@ -115,17 +148,23 @@ class Splitter:
 
     def rest(self) -> bytes:
         """Return the bytes behind the last newline; a LongLine if they are too many."""
-        if self._is_long:
-            return long_line(self._pieces[0], self._last, self.held)
-        return b"".join(self._pieces)
+        if self._half is not None and (taken := self._half.value()) is not None:
+            line = ShortLine(taken)
+            line.size = self.held
+            return line
+        held = self._held.getvalue()
+        if self._is_long or self._half is not None:
+            return long_line(held, self._last, self.held)
+        return held
 
     def _complete(self, piece: bytes) -> bytes:
-        """Return the line that ends with `piece` and a newline, and drop the held pieces."""
+        """Return the line that ends with `piece` and a newline, and drop the held bytes."""
         self._hold(piece)
-        if not self._is_long:
-            self._pieces.append(b"\n")
+        if not self._is_long and self._half is None:
+            self._held.write(b"\n")
         line = self.rest()
-        self._pieces.clear()
+        self._held = BytesIO()
+        self._half = None
         self._is_long = False
         self.held = 0
         return line
@@ -133,35 +172,43 @@ class Splitter:
     def _hold(self, piece: bytes) -> None:
         """Hold a piece of a line; of a line that is too long, hold only the beginning."""
         self.held += len(piece)
-        if not self._is_long:
-            self._pieces.append(piece)
         self._last = piece[-1:] or self._last
-        if self.held > LINE_BYTES_MAX and not self._is_long:
+        if self._is_long:
+            return
+        if self._half is not None:
+            self._half.add(piece)
+        else:
+            self._held.write(piece)
+        if self.held > LINE_BYTES_MAX:
             self._is_long = True
-            self._pieces = [_beginning(self._pieces)]
+            self._half = None
+            self._keep_head()
+        elif self._half is None and self._shorten is not None and self.held > self._bytes_max:
+            self._half = self._shorten()
+            self._half.add(self._held.getvalue())
+            self._keep_head()
+
+    def _keep_head(self) -> None:
+        """Keep only the beginning of the half line."""
+        self._held.truncate(LINE_HEAD_BYTES)
+        self._held = BytesIO(self._held.getvalue())
+        self._held.seek(0, SEEK_END)
 
 
-def _beginning(pieces: Iterable[bytes]) -> bytes:
-    """Return the first LINE_HEAD_BYTES of the pieces together."""
-    head = b""
-    for piece in pieces:
-        head += piece[: LINE_HEAD_BYTES - len(head)]
-        if len(head) == LINE_HEAD_BYTES:
-            break
-    return head
+def is_blank(line: bytes) -> bool:
+    """Return whether a line has nothing but white space."""
+    return not line or line.isspace()
 
 
 def without_cr(line: bytes) -> bytes:
     """Return the line without the one CR that a CRLF file leaves."""
-    if isinstance(line, LongLine):
+    if isinstance(line, ShortLine):
         return line
     return line[:-1] if line.endswith(b"\r") else line
 
 
 def without_end(line: bytes) -> bytes:
     """Return the line without its newline, if there is one, and the one CR that a CRLF file leaves."""
-    if isinstance(line, LongLine):
-        return line
     if line.endswith(b"\n"):
         return line[:-2] if line.endswith(b"\r\n") else line[:-1]
     return without_cr(line)

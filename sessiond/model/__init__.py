@@ -19,5 +19,6 @@ times.py           the spellings of times
 integers.py        the spellings of integers
 escapes.py         JSON escapes that are half a character
 nesting.py         the depth of JSON
+short_texts.py     JSON without the ends of its long texts
 working/           what an agent must remember
 """

@@ -66,6 +66,10 @@ class System(Protocol):
         """Return the process's start in seconds since 1970, by today's clock; None if unknown."""
         ...
 
+    def give_back_large_blocks(self) -> None:
+        """Let this process give each large block of memory back to the system as soon as the block is freed."""
+        ...
+
 
 @cache
 def c_library() -> Any:

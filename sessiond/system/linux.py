@@ -32,6 +32,8 @@ _CHANGED_BY_OTHERS: Final = frozenset(
 )
 """Kinds of file systems, by the first member of struct statfs."""
 _RENAME_NOREPLACE: Final = 1
+_M_MMAP_THRESHOLD: Final = -3
+_LARGE_BLOCK_BYTES: Final = 1024 * 1024
 _UCRED: Final = struct.Struct("3i")
 
 
@@ -65,6 +67,16 @@ class Linux(Unix):
             from ctypes import get_errno
 
             raise rename_failed(get_errno(), old, new)
+
+    def give_back_large_blocks(self) -> None:
+        """Map each large block by itself, by `mallopt`.
+
+        Without the call, glibc learns from the first large block that is freed: later ones of up to 32 MiB come
+        from the heaps of threads, are copied as they grow, and stay there.
+        """
+        call = getattr(c_library(), "mallopt", None)
+        if call is not None:
+            call(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
     def peer_of(self, sock: socket.socket) -> tuple[int, int]:
         """Ask by `SO_PEERCRED`: struct ucred holds pid, uid and gid."""

@@ -59,5 +59,8 @@ class Unix:
         """Return None: POSIX does not tell."""
         return None
 
+    def give_back_large_blocks(self) -> None:
+        """Do nothing: POSIX has no such call."""
+
 
 UNIX: Final = Unix()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import tracemalloc
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,10 @@ from sessiond.journal.disk.files import Files
 from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_STEP_BYTES
 from sessiond.service.files.in_place import AgentFiles
 from sessiond.session.index import Session
-from tests.kit.agent_roots import CLAUDE, claude_line, codex_root
+from tests.kit.agent_roots import CLAUDE, CODEX, GEMINI, claude_line, codex_root
+from tests.kit.house import House
+from tests.kit.roots import add_root, pi_file
+from tests.kit.sessions import SESSION, TIME
 
 UUID = "c1a0de00-0000-4000-8000-{:012}"
 
@@ -173,3 +180,132 @@ def test_a_fork_costs_a_list_few_calls(tmp_path: Path) -> None:
     assert session.first_message == "name a colour"
     assert disk.calls["listdir"] <= 2
     assert disk.calls["open"] <= 9
+
+
+# -- very long lines ------------------------------------------------------------------------------
+
+MIB = 1 << 20
+LONG = "\U0001f600" + "words " * (20 * MIB // 6)
+"""A text of 20 MB, for which a string takes 80 MB."""
+
+
+@contextmanager
+def peak_below(bytes_max: int) -> Iterator[None]:
+    """Require that the block's memory stays below a bound."""
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < bytes_max, f"{peak // MIB} MiB"
+
+
+def written(path: Path, *lines: dict[str, Any]) -> Path:
+    path.write_bytes(
+        b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in lines)
+    )
+    return path
+
+
+def long_claude(folder: Path) -> Path:
+    said = [claude_line(UUID.format(n), UUID.format(n - 1) if n else None, LONG) for n in (0, 1)]
+    path = folder / f"{CLAUDE.format(9)}.jsonl"
+    path.write_bytes(b"".join(said) + answer(2, LONG))
+    return path
+
+
+def long_codex(folder: Path) -> Path:
+    meta = {"id": CODEX.format("09"), "timestamp": TIME, "cwd": "/p", "instructions": LONG}
+    said = [
+        {"type": "message", "role": role, "content": [{"type": f"{way}_text", "text": LONG}]}
+        for role, way in (("user", "input"), ("assistant", "output"))
+    ]
+    path = folder / f"rollout-2026-11-02T00-00-00-{CODEX.format('09')}.jsonl"
+    items = [{"type": "response_item", "payload": one} for one in said]
+    return written(
+        path, *({"timestamp": TIME, **one} for one in ({"type": "session_meta", "payload": meta}, *items))
+    )
+
+
+GEMINI_HEAD = {"sessionId": GEMINI[0], "projectHash": "ab" * 32, "startTime": TIME, "lastUpdated": TIME}
+
+
+def gemini_messages() -> list[dict[str, Any]]:
+    kinds = ("user", "gemini")
+    return [{"id": f"m-{kind}", "timestamp": TIME, "type": kind, "content": LONG} for kind in kinds]
+
+
+def long_chat(folder: Path) -> Path:
+    return written(folder / "session-a.jsonl", GEMINI_HEAD, *gemini_messages())
+
+
+def long_document(folder: Path) -> Path:
+    path = folder / "session-a.json"
+    path.write_text(json.dumps({**GEMINI_HEAD, "messages": gemini_messages()}, indent=1))
+    return path
+
+
+@pytest.mark.parametrize("make", [long_claude, long_codex, long_chat, long_document])
+def test_a_list_holds_no_very_long_line(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    path = make(tmp_path)
+    with peak_below(8 * MIB):
+        session, is_part = summed_up(path, Files(), tmp_path)
+    assert is_part
+    assert session.has_assistant
+    if make in {long_claude, long_document}:
+        # Elsewhere short lines come first, and a list reads no further than these.
+        assert (session.first_message or "").startswith("\U0001f600words words")
+    assert session.problem_count == 0
+
+
+@pytest.mark.parametrize("kind", ["native", "pi"])
+async def test_a_list_holds_one_long_line_of_a_file_that_it_reads_whole(
+    real_house: House, tmp_path: Path, kind: str
+) -> None:
+    session_id = SESSION if kind == "native" else "019f5000-0000-7000-8000-000000000077"
+    content = pi_file(session_id, *["words"] * 3)
+    if kind == "native":
+        header = {"type": "session_header", "version": 1, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
+        entries = [json.loads(line) for line in content.splitlines()[1:]]
+        for entry in entries:
+            entry["parent_id"] = entry.pop("parentId")
+        content = b"\n".join(json.dumps(one).encode() for one in (header, *entries)) + b"\n"
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        root = tmp_path / "pi"
+        root.mkdir()
+        if kind == "pi":
+            await add_root(wire, root, "pi")
+        await wire.call("session/list")
+        place = root if kind == "pi" else real_house.layout.sessions
+        place.mkdir(parents=True, exist_ok=True)
+        path = place / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
+        path.write_bytes(content.replace(b"words", LONG.encode()))
+        with peak_below(len(LONG.encode()) + 16 * MIB):
+            listed = await wire.call("session/list")
+        assert [one["id"] for one in listed["sessions"]] == [session_id]
+
+
+# -- blank lines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \r\n"])
+def test_a_blank_line_costs_a_list_a_few_calls(blank: bytes, tmp_path: Path) -> None:
+    count = 20_000
+    path = tmp_path / f"{CLAUDE.format(9)}.jsonl"
+    path.write_bytes(talk(0, 1, 10) + blank * count + talk(1, 1, 10))
+    calls = 0
+
+    def called(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(called)
+    try:
+        session, is_part = summed_up(path, Files(), tmp_path)
+    finally:
+        sys.setprofile(None)
+    assert not is_part
+    assert (session.seq, session.skipped, session.problem_count) == (count + 2, count, 0)
+    # Events of calls and of their ends.
+    assert calls < 40 * count

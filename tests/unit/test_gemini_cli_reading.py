@@ -403,8 +403,7 @@ def test_a_title_beside_a_replaced_list_is_told_by_the_next_patch() -> None:
 
 def test_the_lines_of_an_old_document_are_read_as_lines() -> None:
     document = HEAD | {"summary": "old", "messages": [user("u1", "one"), model("g1", "a\nb")]}
-    lines = document_lines(json.dumps(document, indent=1).encode())
-    assert lines is not None
+    lines = list(document_lines(json.dumps(document, indent=1).encode()) or ())
     found = ReadSession(GeminiCliReading(), *lines)
     assert found.texts() == ["user: one", "assistant: a\nb"]
     assert (found.session.facts, found.types()[0]) == ({"auto_title": "old"}, "session_info")

@@ -15,6 +15,8 @@ list only became shorter.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from msgspec import Raw, UnsetType, structs
@@ -53,14 +55,17 @@ def is_gemini_cli(first: list[SourceLine]) -> bool:
     return any(line.word("sessionId") and line.word("projectHash") for line in first)
 
 
-def document_lines(content: bytes) -> list[bytes] | None:
-    """Return the lines that say what one document says, as older versions wrote; None for no such one."""
+def document_lines(content: bytes) -> Iterator[bytes] | None:
+    """Return the lines that say what one document says, as older versions wrote; None for no such one.
+
+    Each line is made when it is asked for.
+    """
     members = lenient(content)
     messages_in = items(members["messages"]) if "messages" in members else None
     if messages_in is None or "projectHash" not in members:
         return None
     head = {name: raw for name, raw in members.items() if name != "messages"}
-    return [join(head), *map(one_line, map(bytes, messages_in))]
+    return chain((join(head),), map(one_line, map(bytes, messages_in)))
 
 
 class GeminiCliReading(Reading):

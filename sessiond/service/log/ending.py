@@ -16,8 +16,9 @@ from sessiond.dialects.lenient_json import fields, text
 from sessiond.dialects.payload import outcome_of
 from sessiond.errors import SessiondError
 from sessiond.journal.store import SessionLog
-from sessiond.limits import INLINE_READ_BYTES
+from sessiond.limits import INLINE_READ_BYTES, LIST_LINE_BYTES
 from sessiond.model.row import Kind
+from sessiond.model.short_texts import shortened
 from sessiond.session.index import Session
 
 __all__ = ["CONVERSATION", "Ending", "EndingCache", "SessionState", "WorkingState"]
@@ -103,7 +104,8 @@ class EndingCache:
         try:
             if bytes_max is None or journal.line_bytes(seq) <= bytes_max:
                 (line,) = journal.read(seq, seq)
-                self._known = known = _ending_of(dialect, seq, kind, line)
+                short = shortened(line, LIST_LINE_BYTES)
+                self._known = known = _ending_of(dialect, seq, kind, short)
                 return known
         except (SessiondError, BadLine):
             # The file cannot be read now, or has changed: the next look at the file tells.

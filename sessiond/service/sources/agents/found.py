@@ -47,7 +47,7 @@ def found_agent(log: AgentLog) -> AgentSession | None:
 def _as_lines(log: AgentLog) -> AgentLog:
     """Return the lines of a session that an older Gemini CLI wrote as one document."""
     lines = document_lines(b"\n".join((*log.lines, log.tail)))
-    return log if lines is None else structs.replace(log, lines=lines, tail=b"")
+    return log if lines is None else structs.replace(log, lines=list(lines), tail=b"")
 
 
 class _Work(Struct, frozen=True):

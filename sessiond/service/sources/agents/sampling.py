@@ -2,27 +2,31 @@
 
 The cost of a sample does not grow with the file, nor with the number of its lines. From the beginning
 come lines until the caller has enough, from the end the last lines as far as an answer. Of the lines
-between these last lines and the limit come only short ones that state a title or a tag.
+between these last lines and the limit come only short ones that state a title or a tag. Of a very long
+line comes what `short_texts` keeps, so that memory never has all of such a line.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sessiond.journal.disk.files import Files
-from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, without_cr, without_end
+from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, is_blank, without_end
 from sessiond.limits import (
+    AGENT_LIST_DOCUMENT_BYTES,
+    LIST_LINE_BYTES,
     AGENT_LIST_LINES,
     AGENT_LIST_PART_BYTES,
     AGENT_LIST_STEP_BYTES,
     LINE_BYTES_MAX,
 )
 from sessiond.model.formats import AgentFormatName
+from sessiond.model.short_texts import ShortTexts
 
-__all__ = ["beginning", "both_ends", "few", "never"]
+__all__ = ["beginning", "both_ends", "few", "never", "short_document", "short_lines"]
 
 # A word in lines of an answer. Where no line near the end has such a word, more lines are read.
 _ANSWERS: Final = (b'"assistant"', b'"gemini"', b'"agent_message"')
@@ -65,7 +69,7 @@ def beginning(
     `ends` gets the offset behind each line.
     """
     ends = array("q", [0]) if ends is None else ends
-    splitter = Splitter(ends)
+    splitter = short_lines(ends)
     at = 0
     while at < size and not splitter.has_no_header:
         if len(ends) > 1 and (at >= AGENT_LIST_PART_BYTES or has_enough()):
@@ -81,28 +85,35 @@ def _tail(
     files: Files, fd: int, start: int, size: int, agent: AgentFormatName | None
 ) -> list[bytes]:
     """Return whole lines at the end, behind an offset, one at least if there is one."""
-    pieces = deque[bytes]()
     at, ends = size, 0
-    # The last line may be longer than a piece. Its pieces are put together once.
     while at > start and ends < 2 and size - at <= LINE_BYTES_MAX:
         step = min(AGENT_LIST_PART_BYTES, at - start)
         at -= step
-        pieces.appendleft(files.pread(fd, step, at))
-        ends += pieces[0].count(b"\n")
-    whole = b"".join(pieces)
-    pieces.clear()
-    lines = whole.split(b"\n")
-    del whole
-    lines.pop()
+        ends += files.pread(fd, step, at).count(b"\n")
+    splitter = short_lines(array("q", [0]))
+    lines = [line for chunk in chunks_of(files, fd, at, size) for line in splitter.feed(chunk)]
     if at > start:
         # The first piece is the end of a line that begins before.
         del lines[:1]
-    return few([without_cr(line) for line in _wanted(lines, agent)])
+    return few(_wanted(list(map(without_end, lines)), agent))
+
+
+def short_lines(ends: array[int]) -> Splitter:
+    """Return a splitter for lines of which a list takes what it needs."""
+    return Splitter(ends, lambda: ShortTexts(LIST_LINE_BYTES), LIST_LINE_BYTES)
+
+
+def short_document(files: Files, fd: int, size: int) -> bytes | None:
+    """Return a document without the ends of its long texts; None for one that is too long even so."""
+    document = ShortTexts(AGENT_LIST_DOCUMENT_BYTES)
+    for chunk in chunks_of(files, fd, 0, size):
+        document.add(chunk)
+    return document.value()
 
 
 def few(lines: list[bytes]) -> list[bytes]:
     """Return the lines of a piece that are not blank; of very many, those at both ends."""
-    found = [line for line in lines if line and not line.isspace()]
+    found = [line for line in lines if not is_blank(line)]
     del found[AGENT_LIST_LINES : max(AGENT_LIST_LINES, len(found) - AGENT_LIST_LINES)]
     return found
 

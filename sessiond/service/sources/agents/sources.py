@@ -18,9 +18,8 @@ from sessiond.dialects.agents.gemini_cli import document_lines
 from sessiond.errors import SessionCorrupt, SessiondError, TooLarge
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
-from sessiond.journal.scanning import chunks_of
 from sessiond.journal.source import FileSource, LineSource
-from sessiond.journal.splitter import Splitter, without_end
+from sessiond.journal.splitter import Splitter, stored_size, without_end
 from sessiond.journal.store import Replaced
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
@@ -28,7 +27,14 @@ from sessiond.limits import (
 )
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.sources.agents.compressed import COMPRESSED, unpacked
-from sessiond.service.sources.agents.sampling import beginning, both_ends, few, never
+from sessiond.service.sources.agents.sampling import (
+    beginning,
+    both_ends,
+    few,
+    never,
+    short_document,
+    short_lines,
+)
 
 __all__ = ["Span", "first_line", "open_beginning", "open_fork", "open_sample", "open_source"]
 
@@ -67,7 +73,7 @@ def open_sample(
         is_part = not is_small or _unpacks_to_much(files, path)
         return _ReadOnce(files, path, _beginning if is_part else _packed), is_part
     if whole is _document:
-        return _ReadOnce(files, path, _document), False
+        return _ReadOnce(files, path, _document if is_small else _short_document), not is_small
     if is_small:
         return FileSource(files, path), False
 
@@ -89,7 +95,7 @@ def open_beginning(files: Files, path: Path, has_enough: Callable[[], bool]) -> 
 
     if whole is _packed:
         return _ReadOnce(files, path, _beginning)
-    return _ReadOnce(files, path, whole or read, may_grow=True)
+    return _ReadOnce(files, path, read if whole is None else _short_document, may_grow=True)
 
 
 def first_line(files: Files, path: Path) -> bytes:
@@ -191,8 +197,10 @@ class _ReadOnce:
         _close(self._files, self._fd)
 
 
-def _packed(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-    splitter = Splitter(array("q", [0]))
+def _packed(
+    files: Files, fd: int, size: int, lines_of: Callable[[array[int]], Splitter] = Splitter
+) -> Iterator[list[bytes]]:
+    splitter = lines_of(array("q", [0]))
     for piece in unpacked(files, fd, size, "the rollout"):
         yield [without_end(line) for line in splitter.feed(piece)]
 
@@ -215,12 +223,20 @@ def _unpacks_to_much(files: Files, path: Path) -> bool:
 
 
 def _beginning(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-    yield few(next(filter(None, _packed(files, fd, size)), list[bytes]()))
+    yield few(next(filter(None, _packed(files, fd, size, short_lines)), list[bytes]()))
 
 
 def _document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
     if size <= IMPORT_BYTES_MAX:
-        yield document_lines(b"".join(chunks_of(files, fd, 0, size))) or []
+        yield from ([line] for line in document_lines(files.pread(fd, size, 0)) or ())
+
+
+def _short_document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
+    content = short_document(files, fd, size)
+    if content is None:
+        yield from _document(files, fd, size)
+    else:
+        yield list(document_lines(content) or ())
 
 
 class _Fork:
@@ -288,7 +304,7 @@ class _Fork:
             while at < span.end and (lines := source.more()):
                 within: list[bytes] = []
                 for line in lines:
-                    at += len(line) + 1
+                    at += stored_size(line) + 1
                     if at <= span.end and not is_first:
                         within.append(line)
                     is_first = False
