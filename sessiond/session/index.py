@@ -186,19 +186,23 @@ class Session:
 
     # -- change ------------------------------------------------------------
 
-    def skip(self) -> None:
-        """Take a seq for a line that is no entry."""
-        self.skipped += 1
-        self.names.append("")
-        self.kinds.append(Kind.NONE)
-        self.parents.append(0)
-        self.depths.append(0)
-        self.compaction_refs.append(0)
-        self.model_refs.append(0)
-        self.thinking_refs.append(0)
-        self.setting_refs.append(0)
-        self.message_counts.append(0)
-        self.turn_counts.append(0)
+    def skip(self, count: int = 1) -> None:
+        """Take a seq for each line that is no entry."""
+        self.skipped += count
+        self.names += [""] * count
+        self.kinds += bytes([Kind.NONE]) * count
+        none = array("i", (0,)) * count
+        for column in (
+            self.parents,
+            self.depths,
+            self.compaction_refs,
+            self.model_refs,
+            self.thinking_refs,
+            self.setting_refs,
+            self.message_counts,
+            self.turn_counts,
+        ):
+            column.extend(none)
 
     def fold(self, row: Row) -> None:
         """Index `row` as the next line. Never fails: a reference to a missing entry is reported."""

@@ -87,6 +87,11 @@ class Transcript:
         while ahead:
             line = ahead.popleft()
             number += 1
+            if not line or line.isspace():
+                # A small file may have hundreds of thousands of such lines.
+                self._number += 1
+                yield Taken(number, line)
+                continue
             try:
                 source = source_line(self._number + 1, line)
             except BadLine as bad:

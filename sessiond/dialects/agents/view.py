@@ -87,10 +87,11 @@ class AgentDialect(Native):
 
     def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
         """Return the columns of the usual messages up to the first line that needs a closer look."""
-        for at, line in enumerate(lines):
+        found = super().message_lines(lines)
+        for at, line in enumerate(lines[: len(found.ids)]):
             if any(name in line for name in _TELLING):
                 return super().message_lines(lines[:at])
-        return super().message_lines(lines)
+        return found
 
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line; a later part of an answer tells the whole request's tokens."""

@@ -30,7 +30,7 @@ from sessiond.journal.source import LineSource
 from sessiond.journal.splitter import long_line
 from sessiond.journal.store import Replaced
 from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_STRAY_LINES_MAX, LINE_BYTES_MAX
-from sessiond.model.entries import Header
+from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.times import rfc3339
 from sessiond.service.files.checking.verifying import verified
@@ -316,22 +316,25 @@ class _Translation:
         Raises OSError behind the lines of a whole file of which too many are no records, as 60 MB of blank
         lines are.
         """
-        made = [self._native(taken) for taken in self._transcript.take(lines, is_last=is_end)]
+        made: list[bytes] = []
+        for taken in self._transcript.take(lines, is_last=is_end):
+            if taken.entry is None:
+                self._strays += 1
+                made.append(taken.raw)
+            else:
+                made.append(self._native(taken, taken.entry))
         if self._strays > AGENT_STRAY_LINES_MAX and not self._is_part and (is_end or self._is_over):
             said = f"more than {AGENT_STRAY_LINES_MAX} lines of it are no records: remove them"
             raise OSError(errno.EFBIG, said)
         self._is_over = self._strays > AGENT_STRAY_LINES_MAX
         return made
 
-    def _native(self, taken: Taken) -> bytes:
-        raw, bridge = taken.raw, taken.bridge
-        if taken.entry is None:
-            self._strays += 1
-            return raw
+    def _native(self, taken: Taken, entry: Entry | Opaque) -> bytes:
+        bridge = taken.bridge
         if bridge is not None and self._is_part:
-            taken.entry.parent_id, bridge = bridge, None
-        made = native_line(taken.entry, bridge, taken.damage)
-        return made if len(made) <= LINE_BYTES_MAX else long_line(raw, b"", len(raw))
+            entry.parent_id, bridge = bridge, None
+        made = native_line(entry, bridge, taken.damage)
+        return made if len(made) <= LINE_BYTES_MAX else long_line(taken.raw, b"", len(taken.raw))
 
 
 def _session_id(path: Path, agent: Agent, origin: Origin) -> str:

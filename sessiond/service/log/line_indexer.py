@@ -15,10 +15,11 @@ program copied out of another session names that session.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice, takewhile
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
-from sessiond.journal.splitter import LongLine, without_end
+from sessiond.journal.splitter import LongLine, is_blank, without_end
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.row import Kind, Row
 from sessiond.session.atoms import Atoms
@@ -85,6 +86,10 @@ class LineIndexer:
         """Index the next lines, each of which may have its newline. Raise BadLine if strict."""
         at, count = 0, len(lines)
         while at < count:
+            if blank := _blank_lines(lines, at):
+                self._skip_blank(first + at, blank)
+                at += blank
+                continue
             part = lines[at : at + _RUN_LINES]
             taken = self._take_usual(part)
             at += taken
@@ -105,7 +110,7 @@ class LineIndexer:
         fold_lines(self.session, found)
         if self.session.first_message is None and _USER in found.kinds:
             at = found.kinds.index(_USER)
-            words = self._preview(without_end(lines[at]), FIRST_WORDS_CHARS)
+            words = self._preview(lines[at], FIRST_WORDS_CHARS)
             self.session.begin_with(words, found.times[at])
         return len(found.ids)
 
@@ -138,10 +143,10 @@ class LineIndexer:
 
     def _skip(self, seq: int, line: bytes, bad: BadLine) -> None:
         session = self.session
-        session.skip()
         if not line.strip():
-            self._follow_atom(seq, None)
+            self._skip_blank(seq, 1)
             return
+        session.skip()
         session.report(seq, "bad_line", _reason(line, bad))
         if is_closed_half(line):
             self._follow_atom(seq, None)
@@ -157,11 +162,23 @@ class LineIndexer:
             if not is_rest(line):
                 session.read_only_line = seq + 1
 
+    def _skip_blank(self, seq: int, count: int) -> None:
+        """Index blank lines, of which a small file may have hundreds of thousands."""
+        self.session.skip(count)
+        self._follow_atom(seq, None)
+
     def _follow_atom(
         self, seq: int, atom: tuple[int, int] | None, *, is_ours: bool = False
     ) -> None:
         for first in self.atoms.take(seq, atom, is_ours=is_ours):
             self.session.report(first, "broken_atom", _LINES_ARE_MISSING)
+
+
+def _blank_lines(lines: Sequence[bytes], at: int) -> int:
+    """Return how many lines from an offset on are blank."""
+    if not is_blank(lines[at]):
+        return 0
+    return sum(1 for _ in takewhile(is_blank, islice(lines, at, None)))
 
 
 def _reason(line: bytes, bad: BadLine) -> str:
