@@ -561,6 +561,8 @@ STATE_LOOK_SECONDS: Final = 60.0
 
 # dialects: characters of one entry that enter the search index.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
+# service: bytes of one text of a very long line of another agent that a search takes, enough for these characters.
+SEARCH_TEXT_BYTES: Final = 6 * SEARCH_TEXT_CHARS_MAX
 # service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end
 # that are looked through, and how many at a time; of a piece with more lines, so many at each of its ends.
 AGENT_LIST_BYTES_MAX: Final = 256 * 1024

@@ -90,13 +90,16 @@ def lenient(line: bytes | Raw) -> dict[str, Raw]:
 
 def join(members: Mapping[str, Raw]) -> bytes:
     """Return an object with these members, in their order."""
-    parts = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in members.items())
-    return b"{" + b",".join(parts) + b"}"
+    # The values are long at times, and go to their places without a copy before.
+    parts: list[bytes | Raw] = []
+    for name, value in members.items():
+        parts += (b"," if parts else b"{", msgspec.json.encode(name), b":", value)
+    return b"".join((*parts, b"}" if parts else b"{}"))
 
 
 def array(parts: Iterable[Raw]) -> Raw:
     """Return an array of these values, in their order."""
-    return Raw(b"[" + b",".join(map(bytes, parts)) + b"]")
+    return Raw(b"[%b]" % b",".join(parts))
 
 
 def with_field(line: bytes, name: str, value: bytes) -> bytes:

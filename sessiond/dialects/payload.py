@@ -57,7 +57,8 @@ def reading_of(line: bytes) -> ParsedMessage | None:
 def read_message(message: bytes | Raw) -> ParsedMessage | None:
     """Return the decoded message; None if the message is no object."""
     try:
-        return read_payload(Raw(message))
+        # A Raw of a Raw would be a copy.
+        return read_payload(message if isinstance(message, Raw) else Raw(message))
     except BadLine:
         return None
 

@@ -140,6 +140,7 @@ class Mirror(Alone, WholeLines):
         """Read the source to its end, and visit each line. Raises StorageError, Replaced."""
         while lines := self._more():
             visit(self.line_count - len(lines), lines)
+            lines.clear()
 
     def _more(self) -> list[bytes]:
         """Return the next lines, which the spool has then; none at the end of the source."""
@@ -148,6 +149,8 @@ class Mirror(Alone, WholeLines):
                 lines = self._source.more()
                 is_end = not (lines and self._source.behind_bytes)
                 self._waiting += self._translate(lines, is_end)
+                # A long line goes before its entry is put into the spool.
+                lines.clear()
                 if self._waiting or is_end:
                     break
         with telling("keep the lines of", self.path):

@@ -16,7 +16,7 @@ from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.lookup import is_same
 from sessiond.journal.disk.regular import open_regular
-from sessiond.journal.splitter import Splitter, without_end
+from sessiond.journal.splitter import LinesOf, Splitter, without_end
 from sessiond.journal.store import Replaced
 
 __all__ = ["FileSource", "LineSource"]
@@ -85,14 +85,15 @@ class LineSource(Protocol):
 class FileSource:
     """The lines of one growing file."""
 
-    def __init__(self, files: Files, path: Path) -> None:
+    def __init__(self, files: Files, path: Path, lines_of: LinesOf = Splitter) -> None:
         """Open a file. Raises OSError."""
         self.path = path
         self.behind_bytes = 0
         self._files = files
         self._fd = open_regular(files, path)
         self._ends = array("q", [0])
-        self._splitter = Splitter(self._ends)
+        self._lines_of = lines_of
+        self._splitter = lines_of(self._ends)
         self._at = 0
         self._sums = Checksums()
         self._last = b""
@@ -164,7 +165,7 @@ class FileSource:
 
     def behind(self) -> Iterator[bytes]:
         """Yield the lines behind those that were read. Raises OSError."""
-        splitter, at = Splitter(array("q", [0])), self._at
+        splitter, at = self._lines_of(array("q", [0])), self._at
         splitter.feed(self._splitter.rest())
         while chunk := self._files.pread(self._fd, _CHUNK_BYTES, at):
             at += len(chunk)

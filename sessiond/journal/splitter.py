@@ -25,6 +25,7 @@ from sessiond.limits import LINE_BYTES_MAX
 __all__ = [
     "LINE_HEAD_BYTES",
     "Half",
+    "LinesOf",
     "LongLine",
     "ShortLine",
     "Splitter",
@@ -105,7 +106,17 @@ class Splitter:
     line, a line that is longer than `bytes_max` and came in several chunks is a ShortLine.
     """
 
-    __slots__ = ("_at", "_bytes_max", "_ends", "_half", "_held", "_is_long", "_last", "_shorten", "held")
+    __slots__ = (
+        "_at",
+        "_bytes_max",
+        "_ends",
+        "_half",
+        "_held",
+        "_is_long",
+        "_last",
+        "_shorten",
+        "held",
+    )
 
     def __init__(
         self,
@@ -193,6 +204,10 @@ class Splitter:
         self._held.truncate(LINE_HEAD_BYTES)
         self._held = BytesIO(self._held.getvalue())
         self._held.seek(0, SEEK_END)
+
+
+LinesOf = Callable[["array[int]"], Splitter]
+"""Makes the splitter of a file's lines, which notes their ends."""
 
 
 def is_blank(line: bytes) -> bool:

@@ -17,19 +17,18 @@ __all__ = ["ShortTexts", "shortened"]
 
 # Everything up to a text that is long, has many escapes, or goes on in the next piece.
 _OTHERS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]{1,64}+|\\.){0,64}+")*+', re.DOTALL)
-_BEGINNING: Final = re.compile(
-    rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){0,%d}+' % LIST_TEXT_BYTES, re.DOTALL
-)
+_BEGINNING: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){0,%d}+'
 _END: Final = re.compile(rb"(?:[^\"\\]++|\\.)*+", re.DOTALL)
 _ESCAPE_BYTES: Final = 6
 _PIECE_BYTES: Final = 64 * 1024
 
 
 class ShortTexts:
-    """The part that is kept of one JSON value, at most `bytes_max`."""
+    """The part that is kept of one JSON value, at most `bytes_max`, and of each text `text_bytes_max`."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, text_bytes_max: int = LIST_TEXT_BYTES) -> None:
         self._bytes_max = bytes_max
+        self._beginning = re.compile(_BEGINNING % text_bytes_max, re.DOTALL)
         self._kept = bytearray()
         self._behind = b""
         self._is_inside = False
@@ -49,7 +48,7 @@ class ShortTexts:
                 at += 1
             begin, at = at, _end(_OTHERS, data, at)
             self._kept += memoryview(data)[begin:at]
-            text = _BEGINNING.match(data, at)
+            text = self._beginning.match(data, at)
             if text is None or text.end() + _ESCAPE_BYTES > len(data):
                 # The text goes on in the next piece, or there is none.
                 break

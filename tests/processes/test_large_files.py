@@ -236,3 +236,56 @@ def peak_of(command: list[str], daemon: Daemon) -> int:
     assert "Traceback" not in daemon.said()
     assert code in {0, 1}, daemon.said()
     return peak * 1024
+
+
+LONG: Final = 30 * MIB
+
+
+def long_lines(folder: Path) -> dict[str, Path]:
+    """Make a root of each kind with lines of 30 MB, one file in each; return the roots."""
+    words = "words " * (LONG // 6)
+    claude = "5e55a1d0-0000-4000-8000-000000000001"
+    codex = "019f5000-0000-7000-8000-000000000001"
+    pi = "019f5000-0000-7000-8000-000000000002"
+    time = {"timestamp": TIME[13:-1]}
+    place = {"sessionId": claude, "cwd": "/p", "isSidechain": False, **time}
+    user = {"role": "user", "content": words}
+    payload = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": words}],
+    }
+    lines: dict[str, list[dict[str, Any]]] = {
+        f"claude/projects/-p/{claude}.jsonl": [
+            {"type": "user", "uuid": "u-1", "parentUuid": None, "message": user, **place},
+            {"type": "user", "uuid": "u-2", "parentUuid": "u-1", "message": user, **place},
+        ],
+        f"codex/sessions/2026/01/15/rollout-2026-01-15T10-30-00-{codex}.jsonl": [
+            {"type": "session_meta", "payload": {"id": codex, "cwd": "/p", **time}, **time},
+            {"type": "response_item", "payload": payload, **time},
+        ],
+        f"pi/sessions/--p--/2026-01-15T10-30-00-000Z_{pi}.jsonl": [
+            {"type": "session", "version": 3, "id": pi, "cwd": "/p", **time},
+            {"type": "message", "id": "aaaaaaa1", "parentId": None, "message": user, **time},
+        ],
+    }
+    for name, said in lines.items():
+        path = folder / name
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in said))
+    kinds = {"claude-code": "claude/projects", "codex": "codex/sessions", "pi": "pi/sessions"}
+    return {kind: folder / name for kind, name in kinds.items()}
+
+
+def test_a_list_of_folders_with_long_lines_holds_one_of_them(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    roots = long_lines(tmp_path)
+    with daemon.connect() as link:
+        link.ask("session/list")
+        before = daemon.memory()
+        for kind, root in roots.items():
+            link.ask("catalog/roots", action="add", path=str(root), kind=kind)
+        assert len(link.ask("session/list")["sessions"]) == len(roots)
+        grown = daemon.memory() - before
+        assert grown < LONG + 64 * MIB, f"{grown // MIB} MiB"

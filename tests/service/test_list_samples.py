@@ -17,7 +17,7 @@ import pytest
 from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.agents.source_line import source_line as read_line
 from sessiond.journal.disk.files import Files
-from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_STEP_BYTES
+from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_STEP_BYTES, SEARCH_TEXT_CHARS_MAX
 from sessiond.service.files.in_place import AgentFiles
 from sessiond.session.index import Session
 from tests.kit.agent_roots import CLAUDE, CODEX, GEMINI, claude_line, codex_root
@@ -224,11 +224,20 @@ def long_codex(folder: Path) -> Path:
     path = folder / f"rollout-2026-11-02T00-00-00-{CODEX.format('09')}.jsonl"
     items = [{"type": "response_item", "payload": one} for one in said]
     return written(
-        path, *({"timestamp": TIME, **one} for one in ({"type": "session_meta", "payload": meta}, *items))
+        path,
+        *(
+            {"timestamp": TIME, **one}
+            for one in ({"type": "session_meta", "payload": meta}, *items)
+        ),
     )
 
 
-GEMINI_HEAD = {"sessionId": GEMINI[0], "projectHash": "ab" * 32, "startTime": TIME, "lastUpdated": TIME}
+GEMINI_HEAD = {
+    "sessionId": GEMINI[0],
+    "projectHash": "ab" * 32,
+    "startTime": TIME,
+    "lastUpdated": TIME,
+}
 
 
 def gemini_messages() -> list[dict[str, Any]]:
@@ -266,7 +275,13 @@ async def test_a_list_holds_one_long_line_of_a_file_that_it_reads_whole(
     session_id = SESSION if kind == "native" else "019f5000-0000-7000-8000-000000000077"
     content = pi_file(session_id, *["words"] * 3)
     if kind == "native":
-        header = {"type": "session_header", "version": 1, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
+        header = {
+            "type": "session_header",
+            "version": 1,
+            "id": SESSION,
+            "timestamp": TIME,
+            "cwd": "/p",
+        }
         entries = [json.loads(line) for line in content.splitlines()[1:]]
         for entry in entries:
             entry["parent_id"] = entry.pop("parentId")
@@ -284,6 +299,44 @@ async def test_a_list_holds_one_long_line_of_a_file_that_it_reads_whole(
         with peak_below(len(LONG.encode()) + 16 * MIB):
             listed = await wire.call("session/list")
         assert [one["id"] for one in listed["sessions"]] == [session_id]
+
+
+WORDS = "words " * (16 * MIB // 6)
+
+
+@pytest.fixture
+def with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the long files have a text of 16 MB that is ASCII."""
+    monkeypatch.setattr(sys.modules[__name__], "LONG", WORDS)
+
+
+@pytest.mark.usefixtures("with_words")
+@pytest.mark.parametrize("make", [long_claude, long_codex, long_chat])
+def test_an_opening_holds_little_more_than_its_longest_line(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    path, files = make(tmp_path), AgentFiles(Files(), tmp_path)
+    found = files.recognise(path)
+    assert found is not None
+    with peak_below(len(WORDS) + 64 * MIB):
+        log, indexer = files.open(found, found.header.id)
+    log.close()
+    assert indexer.session.has_assistant
+
+
+@pytest.mark.parametrize("make", [long_claude, long_codex, long_chat])
+def test_a_search_holds_of_a_long_line_what_it_indexes(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    path, files = make(tmp_path), AgentFiles(Files(), tmp_path)
+    found = files.recognise(path)
+    assert found is not None
+    sizes: list[int] = []
+    with peak_below(24 * MIB):
+        for _, line in files.lines(found, for_search=True):
+            words = found.dialect.words(line)
+            sizes.append(len(words))
+    assert SEARCH_TEXT_CHARS_MAX in sizes
 
 
 # -- blank lines ----------------------------------------------------------------------------------

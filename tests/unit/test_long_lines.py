@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.lenient_json import lenient
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.lenient_json import lenient, require_text
+from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
@@ -145,3 +147,46 @@ def test_half_a_foreign_line_that_grows_is_searched_once() -> None:
     journal.look()
     assert [one.line for one in journal.take_found()] == [b"x" * step * steps + b'"}', b"next"]
     journal.close()
+
+
+def test_a_long_line_is_read_once(tmp_path: Path) -> None:
+    size = 8 * MIB
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"h\n" + b"x" * size + b"\na\n")
+    journal = Journal.read_only(Files(), path, ignore)
+    tracemalloc.start()
+    try:
+        (line,) = journal.read(1, 1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert line == b"x" * size
+    assert peak < size + MIB
+    journal.close()
+
+
+@pytest.mark.parametrize("at", [1, 2 + MIB, 2 + 2 * MIB])
+def test_a_long_line_that_was_changed_is_not_believed(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "s.jsonl"
+    content = bytearray(b"h\n" + b"x" * 2 * MIB + b"\na\n")
+    path.write_bytes(content)
+    journal = Journal.read_only(Files(), path, ignore)
+    content[at] = ord("y" if content[at] == ord("\n") else "\n")
+    path.write_bytes(content)
+    with pytest.raises(StorageError):
+        journal.read(1, 1)
+    journal.close()
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_text_is_checked_in_pieces(shift: int) -> None:
+    line = b"x" * shift + "\U0001f600".encode() * MIB
+    tracemalloc.start()
+    try:
+        require_text(line)
+        assert tracemalloc.get_traced_memory()[1] < 8 * MIB
+    finally:
+        tracemalloc.stop()
+    for bad in (line[:-1], line + b"\xff", line[:MIB] + b"\xff" + line[MIB:]):
+        with pytest.raises(BadLine):
+            require_text(bad)

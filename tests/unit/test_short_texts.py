@@ -44,9 +44,7 @@ def leaves(whole: Any, short: Any) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("is_ascii", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_text_is_cut_between_characters_wherever_the_cut_falls(
-    unit: str, is_ascii: bool
-) -> None:
+def test_a_text_is_cut_between_characters_wherever_the_cut_falls(unit: str, is_ascii: bool) -> None:
     for shift in range(13):
         said = "y" * shift + unit * (2 * LIST_TEXT_BYTES)
         value = json.dumps({"a": said, "b": [said, 1], "id": "z"}, ensure_ascii=is_ascii).encode()

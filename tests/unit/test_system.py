@@ -188,3 +188,24 @@ def test_every_platform_makes_a_real_file_durable(
 
 def test_this_platform_is_known() -> None:
     assert sys.platform in PLATFORMS
+
+
+@pytest.mark.parametrize("system", [*PLATFORMS.values(), UNIX])
+def test_large_blocks_go_back_where_the_platform_can_say_so(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        """A C library that notes what is asked of its memory."""
+
+        @staticmethod
+        def mallopt(what: int, value: int) -> None:
+            asked.append((what, value))
+
+    monkeypatch.setattr(linux, "c_library", Library)
+    system.give_back_large_blocks()
+    monkeypatch.setattr(linux, "c_library", object)
+    system.give_back_large_blocks()
+    # M_MMAP_THRESHOLD of <malloc.h>; a library of another kind has no such call.
+    assert asked == ([(-3, 1 << 20)] if system is LINUX else [])

@@ -55,8 +55,9 @@ class Prompts:
 
     def add(self, line: int, message: Raw) -> None:
         """Add the message of a line."""
-        # A copy: a slice would keep its whole line in memory.
-        self._kept.append((line, Raw(bytes(message))))
+        # A copy: a slice would keep its whole line in memory. What is too long goes at once.
+        is_long = len(message) > CODEX_PROMPTS_BYTES_MAX
+        self._kept.append((line, message if is_long else Raw(bytes(message))))
         self._bytes += len(message)
         while self._bytes > CODEX_PROMPTS_BYTES_MAX:
             oldest, gone = self._kept.popleft()

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct, structs
 
 from sessiond.dialects.compose import result_members, results_in, tagged
 from sessiond.dialects.lenient_json import join, lenient
-from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.native.compose import compose
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
@@ -118,23 +118,22 @@ def one_message(
     other blocks, are blocks of the type `tool_result` in one content; `AgentDialect.context` makes
     messages of them.
     """
+    more: dict[str, Any] = {} if response_id is None else {"responseId": response_id}
+    usage = message.usage
+    if more and usage is not None and usage.total_tokens < request_tokens:
+        more[REQUEST_TOKENS] = request_tokens
     results = results_in(message)
     if not results or len(results) == len(message.blocks) == 1:
-        (said,) = NATIVE.compose(message, "")
-    else:
-        rest = tuple(block for block in message.blocks if block.kind != "tool_result")
-        (said,) = NATIVE.compose(structs.replace(message, blocks=rest), "")
-        members = lenient(said)
-        if not rest:
-            members["role"] = Raw(b'"toolResult"')
-        content = [_spelled(block) for block in message.blocks]
-        said = Raw(join(members | {"content": Raw(msgspec.json.encode(content))}))
-    if response_id is None:
+        (said,) = compose(message, more)
         return said
-    members = lenient(said) | {"responseId": Raw(msgspec.json.encode(response_id))}
-    if message.usage is not None and message.usage.total_tokens < request_tokens:
-        members[REQUEST_TOKENS] = Raw(msgspec.json.encode(request_tokens))
-    return Raw(join(members))
+    rest = tuple(block for block in message.blocks if block.kind != "tool_result")
+    (said,) = compose(structs.replace(message, blocks=rest))
+    members = lenient(said)
+    if not rest:
+        members["role"] = Raw(b'"toolResult"')
+    more = {"content": [_spelled(block) for block in message.blocks], **more}
+    encoded = {name: Raw(msgspec.json.encode(value)) for name, value in more.items()}
+    return Raw(join(members | encoded))
 
 
 def as_all(said: Raw) -> Raw:

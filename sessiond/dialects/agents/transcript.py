@@ -20,9 +20,11 @@ from msgspec import Struct
 from sessiond.dialects.agents.reading import Links, Reading
 from sessiond.dialects.agents.source_line import SourceLine, source_line
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.lenient_json import text
 from sessiond.dialects.recovery import Piece, pieces
 from sessiond.limits import AGENT_HELD_BYTES_MAX
 from sessiond.model.entries import Entry, Opaque
+from sessiond.model.times import rfc3339
 
 __all__ = ["Taken", "Transcript"]
 
@@ -66,8 +68,8 @@ class Transcript:
         self._behind = behind
         self._line = 0
         self._number = 0
-        # The last record with a time.
-        self._timed: SourceLine | None = None
+        # The time of the last record with one, as it is spelled.
+        self._timed: bytes | None = None
         # Names of records that stand behind; None until a record has a parent that did not come yet.
         self._later: set[str] | None = None
         # Records that wait, by the name of the record that they wait for; their own names, and their bytes.
@@ -138,7 +140,7 @@ class Transcript:
         if not self.reading.is_own(source):
             return None
         name, time = self.reading.links(source).name, source.time()
-        is_old = bool(time) and self._timed is not None and time < self._timed.time()
+        is_old = bool(time) and self._timed is not None and time < rfc3339(text(self._timed))
         if not piece.is_apart and (is_old or (name is not None and self.reading.knows(name))):
             return None
         return source
@@ -218,7 +220,8 @@ class Transcript:
         """Return what the reading makes of the next record."""
         self._number = source.number
         if "timestamp" in source.members:
-            self._timed = source
+            # A copy: a slice would keep the whole line in memory.
+            self._timed = bytes(source.members["timestamp"])
         try:
             entry = self.reading.take(source)
         except BadLine as bad:

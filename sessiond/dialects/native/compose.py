@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -13,12 +13,15 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 
 __all__ = ["compose"]
 
+_NOTHING: Final[Mapping[str, Any]] = {}
 
-def compose(message: ParsedMessage) -> list[Raw]:
-    """Return the messages; a message for each tool result."""
+
+def compose(message: ParsedMessage, more: Mapping[str, Any] = _NOTHING) -> list[Raw]:
+    """Return the messages, each with further members behind its own; a message for each tool result."""
     results = results_in(message)
     if results:
-        return [Raw(msgspec.json.encode(result_members(block, _content))) for block in results]
+        each = (result_members(block, _content) for block in results)
+        return [Raw(msgspec.json.encode({**members, **more})) for members in each]
     if not message.role:
         return []
     members: dict[str, Any] = {"role": message.role, "content": _content(message.blocks)}
@@ -30,7 +33,7 @@ def compose(message: ParsedMessage) -> list[Raw]:
         members["usage"] = tagged_usage(message.usage)
     if message.stop_reason:
         members["stopReason"] = message.stop_reason
-    return [Raw(msgspec.json.encode(members))]
+    return [Raw(msgspec.json.encode({**members, **more}))]
 
 
 def _content(blocks: Sequence[Block]) -> Any:

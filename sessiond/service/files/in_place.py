@@ -7,6 +7,7 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -27,7 +28,7 @@ from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import LineSource
-from sessiond.journal.splitter import long_line
+from sessiond.journal.splitter import LinesOf, Splitter, long_line
 from sessiond.journal.store import Replaced
 from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_STRAY_LINES_MAX, LINE_BYTES_MAX
 from sessiond.model.entries import Entry, Header, Opaque
@@ -42,6 +43,7 @@ from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.sources.agents.opencode.rows import StoredSession
 from sessiond.service.sources.agents.opencode.source import StoreSource, first_line_of, title_of
 from sessiond.service.sources.agents.opencode.store import Chosen
+from sessiond.service.sources.agents.sampling import searched_lines
 from sessiond.service.sources.agents.source import BASE_IS_MISSING
 from sessiond.service.sources.agents.sources import (
     open_beginning,
@@ -134,11 +136,11 @@ class AgentFiles:
         stored = Chosen(store, session)
         return AgentFile(path, OPENCODE, first_line_of(session), header, stored)
 
-    def _source(self, found: AgentFile) -> LineSource:
+    def _source(self, found: AgentFile, lines_of: LinesOf = Splitter) -> LineSource:
         """Return the lines of a session's own file. Raises OSError, StorageError."""
         if found.stored is not None:
             return StoreSource(found.stored, found.path, self._files)
-        return open_source(self._files, found.path)
+        return open_source(self._files, found.path, lines_of)
 
     def _sample(self, found: AgentFile, has_enough: Callable[[], bool]) -> tuple[LineSource, bool]:
         """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
@@ -207,10 +209,14 @@ class AgentFiles:
         _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
         return log, indexer, is_part
 
-    def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
+    def lines(self, found: AgentFile, *, for_search: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Yield the entries of a file as native lines, each with its seq. Raises StorageError.
+
+        For a search, a very long line of a growing file lacks the ends of its texts.
+        """
+        lines_of = searched_lines if for_search else Splitter
         with _telling("read", found.path):
-            source, _ = self._whole(found, self._source(found))
+            source, _ = self._whole(found, self._source(found, lines_of))
             try:
                 yield from _entries(source, found)
             finally:
@@ -276,9 +282,11 @@ def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]
     while not is_end:
         lines = source.more()
         is_end = not lines
-        # The lines come first: at their end, a number that was taken would be lost.
-        for line, seq in zip(translate(lines, is_end), seqs, strict=False):
-            yield seq, line
+        made = deque(translate(lines, is_end))
+        # A long line goes before the next one comes.
+        lines.clear()
+        while made:
+            yield next(seqs), made.popleft()
 
 
 @contextmanager

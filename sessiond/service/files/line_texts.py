@@ -57,7 +57,7 @@ class LineTexts:
         behind = -1 if indexed is None else indexed.seq
         texts: list[Text] = []
         chars = total = seq = 0
-        for seq, line in _readable(self._agents.lines(found)):
+        for seq, line in _readable(self._agents.lines(found, for_search=True)):
             text = _text(found.dialect, seq, line)
             if text is None:
                 continue

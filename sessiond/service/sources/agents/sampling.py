@@ -17,16 +17,25 @@ from sessiond.journal.scanning import chunks_of
 from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, is_blank, without_end
 from sessiond.limits import (
     AGENT_LIST_DOCUMENT_BYTES,
-    LIST_LINE_BYTES,
     AGENT_LIST_LINES,
     AGENT_LIST_PART_BYTES,
     AGENT_LIST_STEP_BYTES,
     LINE_BYTES_MAX,
+    LIST_LINE_BYTES,
+    SEARCH_TEXT_BYTES,
 )
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.short_texts import ShortTexts
 
-__all__ = ["beginning", "both_ends", "few", "never", "short_document", "short_lines"]
+__all__ = [
+    "beginning",
+    "both_ends",
+    "few",
+    "never",
+    "searched_lines",
+    "short_document",
+    "short_lines",
+]
 
 # A word in lines of an answer. Where no line near the end has such a word, more lines are read.
 _ANSWERS: Final = (b'"assistant"', b'"gemini"', b'"agent_message"')
@@ -101,6 +110,11 @@ def _tail(
 def short_lines(ends: array[int]) -> Splitter:
     """Return a splitter for lines of which a list takes what it needs."""
     return Splitter(ends, lambda: ShortTexts(LIST_LINE_BYTES), LIST_LINE_BYTES)
+
+
+def searched_lines(ends: array[int]) -> Splitter:
+    """Return a splitter for lines of which a search takes the words that it indexes."""
+    return Splitter(ends, lambda: ShortTexts(LINE_BYTES_MAX, SEARCH_TEXT_BYTES), LIST_LINE_BYTES)
 
 
 def short_document(files: Files, fd: int, size: int) -> bytes | None:

@@ -19,7 +19,7 @@ from sessiond.errors import SessionCorrupt, SessiondError, TooLarge
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.source import FileSource, LineSource
-from sessiond.journal.splitter import Splitter, stored_size, without_end
+from sessiond.journal.splitter import LinesOf, Splitter, stored_size, without_end
 from sessiond.journal.store import Replaced
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
@@ -50,10 +50,16 @@ class Span(Struct, frozen=True):
     end: int
 
 
-def open_source(files: Files, path: Path) -> LineSource:
+def open_source(files: Files, path: Path, lines_of: LinesOf = Splitter) -> LineSource:
     """Return the lines of a file. Raises OSError."""
-    read = _reading_of(files, path)
-    return FileSource(files, path) if read is None else _ReadOnce(files, path, read)
+    whole = _reading_of(files, path)
+    if whole is None:
+        return FileSource(files, path, lines_of)
+
+    def packed(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
+        return _packed(files, fd, size, lines_of)
+
+    return _ReadOnce(files, path, packed if whole is _packed else whole)
 
 
 def open_sample(
@@ -198,7 +204,7 @@ class _ReadOnce:
 
 
 def _packed(
-    files: Files, fd: int, size: int, lines_of: Callable[[array[int]], Splitter] = Splitter
+    files: Files, fd: int, size: int, lines_of: LinesOf = Splitter
 ) -> Iterator[list[bytes]]:
     splitter = lines_of(array("q", [0]))
     for piece in unpacked(files, fd, size, "the rollout"):
