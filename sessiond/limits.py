@@ -576,8 +576,9 @@ FIGURES_QUIET_SECONDS: Final = 1.0
 FIGURES_BYTES_PER_SECOND: Final = 20 * 1024 * 1024
 FIGURES_BYTES_MAX: Final = 256 * 1024 * 1024
 # service: bytes of one line, and of one document, that a list takes as they are. Of a longer one a list takes each
-# text up to the third number; a line that is longer even so is no record in a list.
-LIST_LINE_BYTES: Final = 512 * 1024
+# text up to the third number; a line that is longer even so is no record in a list. The values of a line that is
+# nothing but empty objects take 150 bytes of memory for each byte of the line.
+LIST_LINE_BYTES: Final = 384 * 1024
 AGENT_LIST_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
 LIST_TEXT_BYTES: Final = 4 * 1024
 # service: bytes of one output of a tool, which another agent keeps in a file of its own, that a copy of its

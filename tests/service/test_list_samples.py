@@ -17,7 +17,12 @@ import pytest
 from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.agents.source_line import source_line as read_line
 from sessiond.journal.disk.files import Files
-from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_STEP_BYTES, SEARCH_TEXT_CHARS_MAX
+from sessiond.limits import (
+    AGENT_LIST_BYTES_MAX,
+    AGENT_LIST_STEP_BYTES,
+    LIST_LINE_BYTES,
+    SEARCH_TEXT_CHARS_MAX,
+)
 from sessiond.service.files.in_place import AgentFiles
 from sessiond.session.index import Session
 from tests.kit.agent_roots import CLAUDE, CODEX, GEMINI, claude_line, codex_root
@@ -266,6 +271,22 @@ def test_a_list_holds_no_very_long_line(make: Callable[[Path], Path], tmp_path: 
         # Elsewhere short lines come first, and a list reads no further than these.
         assert (session.first_message or "").startswith("\U0001f600words words")
     assert session.problem_count == 0
+
+
+@pytest.mark.parametrize("size", [LIST_LINE_BYTES - 1000, 8 * MIB])
+def test_a_line_of_many_small_values_costs_a_list_a_bounded_memory(
+    size: int, tmp_path: Path
+) -> None:
+    first = claude_line(UUID.format(0), None, "hi " + "x" * AGENT_LIST_BYTES_MAX)
+    line = claude_line(UUID.format(1), UUID.format(0), "@")
+    path = tmp_path / f"{CLAUDE.format(9)}.jsonl"
+    blocks = b"[" + b"{}," * (size // 3) + b"{}]"
+    path.write_bytes(first + line.replace(b'"@"', blocks))
+    with peak_below(64 * MIB):
+        session, is_part = summed_up(path, Files(), tmp_path)
+    assert is_part
+    # The longer line counts as no record.
+    assert session.problem_count == (size > LIST_LINE_BYTES)
 
 
 @pytest.mark.parametrize("kind", ["native", "pi"])

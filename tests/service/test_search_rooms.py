@@ -122,11 +122,11 @@ async def test_sessions_that_have_no_room_are_not_read_again_and_again(
     set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
     root = root_with(tmp_path.resolve(), 6)
     read: list[str] = []
-    lines: Callable[[AgentFiles, AgentFile], Iterator[tuple[int, bytes]]] = AgentFiles.lines
+    lines: Callable[..., Iterator[tuple[int, bytes]]] = AgentFiles.lines
 
-    def counted(files: AgentFiles, file: AgentFile) -> Iterator[tuple[int, bytes]]:
+    def counted(files: AgentFiles, file: AgentFile, **how: bool) -> Iterator[tuple[int, bytes]]:
         read.append(file.path.stem)
-        return lines(files, file)
+        return lines(files, file, **how)
 
     monkeypatch.setattr(AgentFiles, "lines", counted)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
