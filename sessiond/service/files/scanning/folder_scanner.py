@@ -242,8 +242,8 @@ class FolderScanner:
         """
         now = self._monotonic()
         left = [part for part in self._parts.copy().values() if part.session_id not in done]
-        key = lambda part: (max(part.due, now), -part.mtime_ns)  # noqa: E731
-        return min(left, key=key, default=None), len(left)
+        first = min(left, key=lambda part: (max(part.due, now), -part.mtime_ns), default=None)
+        return first, len(left)
 
     def _take_part(self, session_id: str, mtime_ns: int, quiet_seconds: float) -> None:
         due = self._monotonic() + quiet_seconds
