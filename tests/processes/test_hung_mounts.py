@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +32,7 @@ class HungMount:
         """Mount it. Raises OSError."""
         self.folder = folder
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        self._server = _server_of_fuse(folder.parent)
         options = f"fd={self._server},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
         folder.mkdir(exist_ok=True)
         if self._libc.mount(b"hung", bytes(folder), b"fuse", 0, options.encode()):
@@ -45,6 +46,15 @@ class HungMount:
             os.close(self._server)
             self._server = -1
             self._libc.umount2(bytes(self.folder), _DETACH)
+
+
+def _server_of_fuse(folder: Path) -> int:
+    """Return the end of a FUSE file system that answers; a root without device files gets one in `folder`."""
+    device = Path("/dev/fuse")
+    if not device.exists():
+        device = folder / "fuse"
+        os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 229))
+    return os.open(device, os.O_RDWR | os.O_CLOEXEC)
 
 
 class Hang(Protocol):
