@@ -16,9 +16,9 @@ from sessiond.limits import LIST_TEXT_BYTES
 __all__ = ["ShortTexts", "shortened"]
 
 # Everything up to a text that is long, has many escapes, or goes on in the next piece.
-_OTHERS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]{1,64}+|\\.){0,64}+")*+', re.DOTALL)
+_OTHERS: Final = rb'(?:[^"]++|"(?:[^"\\]{1,64}+|\\.){0,64}+")*+'
 _BEGINNING: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){0,%d}+'
-_END: Final = re.compile(rb"(?:[^\"\\]++|\\.)*+", re.DOTALL)
+_END: Final = rb"(?:[^\"\\]++|\\.)*+"
 _ESCAPE_BYTES: Final = 6
 _PIECE_BYTES: Final = 64 * 1024
 
@@ -29,6 +29,8 @@ class ShortTexts:
     def __init__(self, bytes_max: int, text_bytes_max: int = LIST_TEXT_BYTES) -> None:
         self._bytes_max = bytes_max
         self._beginning = re.compile(_BEGINNING % text_bytes_max, re.DOTALL)
+        self._others = re.compile(_OTHERS, re.DOTALL)
+        self._end = re.compile(_END, re.DOTALL)
         self._kept = bytearray()
         self._behind = b""
         self._is_inside = False
@@ -40,13 +42,13 @@ class ShortTexts:
         data, at = self._behind + piece, 0
         while True:
             if self._is_inside:
-                at = _end(_END, data, at)
+                at = _end(self._end, data, at)
                 if data[at : at + 1] != b'"':
                     break
                 self._is_inside = False
                 self._kept += b'"'
                 at += 1
-            begin, at = at, _end(_OTHERS, data, at)
+            begin, at = at, _end(self._others, data, at)
             self._kept += memoryview(data)[begin:at]
             text = self._beginning.match(data, at)
             if text is None or text.end() + _ESCAPE_BYTES > len(data):
