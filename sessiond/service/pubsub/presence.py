@@ -79,8 +79,10 @@ class Presence:
         if before is not None and before.state == present.state:
             present = replace(present, since=before.since)
         if arrived is None:
-            # The clock of a database is known to a millisecond; arrivals here have one order.
-            self._latest_ns = max(now_ns, self._latest_ns)
+            # Each daemon knows the clock of a database to some milliseconds only. Arrivals here have one order, and
+            # come behind those of other daemons that are known here.
+            behind_ns = max((one.came_ns + 1 for one in self.elsewhere), default=0)
+            self._latest_ns = max(now_ns, self._latest_ns, behind_ns)
         came_ns = self._latest_ns if arrived is None else arrived.came_ns
         self._here[who] = Arrived(came_ns, present)
         return present != before
