@@ -13,9 +13,9 @@ from msgspec import UNSET, UnsetType
 
 from sessiond.errors import InvalidParams
 from sessiond.model.settings import CompactionSettings, settings_in
+from sessiond.scripts import QUARTERS_PER_TOKEN, quarters
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.policy import Policy, policy_of
-from sessiond.session.context.stringify import utf16_units
 from sessiond.session.context.tokens import Counted, Estimator
 
 __all__ = ["NO_TOKENIZERS", "Policies", "Tokenizers"]
@@ -121,4 +121,4 @@ class _Careful:
 
 
 def _by_characters(text: str) -> int:
-    return -(-utf16_units(text) // 4)
+    return -(-quarters(text) // QUARTERS_PER_TOKEN)

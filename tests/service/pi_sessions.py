@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["FUNCTIONS", "as_json", "drawn"]
@@ -19,7 +20,10 @@ RAW = re.compile(r'"@@(.*?)@@"')
 NUMBERS = ["1.50", "1.0", "-0", "1e21", "1e-7", "123456789012345680000", "0.1", "100", "-5e-324"]
 WORDS = ["a", "zz", " ", "é", "😀", "\u2028", '"\\\n\t', "\u0007\u007f", "\U0001d4b3y", "ÿ\u0301"]
 HALF = "\ud83d"
-"""Comes back as it is stored, which strict readers refuse; so it is in what gives figures only."""
+"""Comes back as it is stored, which strict readers refuse; so it is in what gives figures only.
+
+It is in arguments alone: in a text it is read as U+FFFD, which counts as a token.
+"""
 PATHS = ["f1.txt", "f2.txt", "F3", "é.py", "😀.py", "", "\ue000.py"]
 TOOLS = ["read", "write", "edit", "bash", "grep", "Read"]
 KEYS = ["path", "command", "2", "10", "1", "b", "é", "", "01"]
@@ -34,15 +38,16 @@ def as_json(value: Json) -> str:
 class Drawing:
     """Draws one session after the other."""
 
-    def __init__(self, seed: int, words: list[str]) -> None:
+    def __init__(self, seed: int, words: list[str], in_arguments: Sequence[str] = ()) -> None:
         self.chance = random.Random(seed)
         self.words = words
+        self.in_arguments = [*words, *in_arguments]
 
-    def text(self, most: int = 60) -> str:
-        words = self.chance.choices(self.words, k=self.chance.randrange(6))
-        words.append("z" * self.chance.choice([0, 1, self.chance.randrange(most * 10)]))
-        self.chance.shuffle(words)
-        return "".join(words)
+    def text(self, most: int = 60, words: Sequence[str] = ()) -> str:
+        chosen = self.chance.choices(words or self.words, k=self.chance.randrange(6))
+        chosen.append("z" * self.chance.choice([0, 1, self.chance.randrange(most * 10)]))
+        self.chance.shuffle(chosen)
+        return "".join(chosen)
 
     def texts(self) -> list[Json]:
         return [{"type": "text", "text": self.text()} for _ in range(self.chance.randrange(3))]
@@ -57,7 +62,7 @@ class Drawing:
     def value(self, depth: int = 0) -> Json:
         kind = self.chance.randrange(8 if depth < 3 else 6)
         if kind < 2:
-            return self.text(2)
+            return self.text(2, self.in_arguments)
         if kind < 4:
             return f"@@{self.chance.choice(NUMBERS)}@@"
         if kind < 6:
@@ -168,7 +173,7 @@ class Drawing:
 def drawn(function: str, seed: int) -> Json:
     """Return the input of one function."""
     is_figure = function in {"tokens", "findCutPoint"}
-    drawing = Drawing(seed, [*WORDS, HALF] if is_figure else WORDS)
+    drawing = Drawing(seed, WORDS, [HALF] * is_figure)
     chance = drawing.chance
     match function:
         case "tokens":

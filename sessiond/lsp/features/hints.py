@@ -18,12 +18,12 @@ from sessiond.lsp.features.desk import Desk, View
 from sessiond.lsp.hovering import usage
 from sessiond.lsp.outline import one_line
 from sessiond.lsp.places import Row
+from sessiond.scripts import QUARTERS_PER_TOKEN, quarters
 from sessiond.visible import counted
 from sessiond_client import SessiondClientError
 
 __all__ = ["answer", "estimate", "hints", "tokens"]
 
-_CHARS_PER_TOKEN: Final = 4
 _IMAGE_TOKENS: Final = 1_200
 _IMAGES: Final = ("image", "image_url")
 _PAGES_MAX: Final = 4
@@ -73,12 +73,12 @@ def estimate(message: Any) -> int:
     """Return the tokens of a message as protocol.md estimates them, without a session's settings."""
     if not isinstance(message, Mapping):
         return 0
-    chars, images = 0, 0
+    said, images = 0, 0
     waiting: list[object] = [message]
     while waiting:
         part = waiting.pop()
         if isinstance(part, str):
-            chars += len(part.encode("utf-16-le", "surrogatepass")) // 2
+            said += quarters(part)
         elif isinstance(part, list):
             waiting += cast("list[object]", part)
         elif isinstance(part, Mapping):
@@ -87,7 +87,7 @@ def estimate(message: Any) -> int:
                 images += 1
             else:
                 waiting += _said(block)
-    return -(-chars // _CHARS_PER_TOKEN) + _IMAGE_TOKENS * images
+    return -(-said // QUARTERS_PER_TOKEN) + _IMAGE_TOKENS * images
 
 
 def _said(block: Mapping[str, object]) -> list[object]:

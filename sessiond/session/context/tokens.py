@@ -1,9 +1,9 @@
 """Estimates of how many tokens messages have, without the model that counts them.
 
 Law: pure; equal messages give equal estimates. `Characters` follows pi and its descendants: a token
-is four UTF-16 units of text, and the usage in an assistant's message, the tokens of the whole
-request, takes precedence over any estimate. `Bytes` follows sharur. `Counted` asks a plugged-in
-tokenizer.
+is four characters of Latin text (fewer in other scripts, where pi counts too little), and the usage in
+an assistant's message, the tokens of the whole request, takes precedence over any estimate. `Bytes`
+follows sharur. `Counted` asks a plugged-in tokenizer.
 
     {"role":"user","content":"abcde"}                  2
     {"role":"user","content":[{"type":"image",…}]}     1200
@@ -17,12 +17,13 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from sessiond.model.parsed_message import Block, ParsedMessage
-from sessiond.session.context.stringify import compact_json, utf16_units
+from sessiond.scripts import QUARTERS_PER_TOKEN, quarters, quarters_at_most
+from sessiond.session.context.stringify import compact_json
 
 __all__ = ["BYTES", "CHARACTERS", "Bytes", "Characters", "Counted", "Estimator", "spent"]
 
-_UNITS_PER_TOKEN: Final = 4
-_IMAGE_UNITS: Final = 4800
+_BYTES_PER_TOKEN: Final = 4
+_IMAGE_TOKENS: Final = 1200
 _FAILED: Final = frozenset({"aborted", "abort", "error"})
 _SUMMARIES: Final = frozenset(
     {"branchSummary", "branch_summary", "compactionSummary", "compaction_summary"}
@@ -64,7 +65,7 @@ class Estimator(Protocol):
 
 
 class Characters(Struct, frozen=True):
-    """Estimator: a token is four UTF-16 units, an image 4800 units, an unknown role 0 tokens."""
+    """Estimator: texts count by their script, an image is 1200 tokens, an unknown role 0 tokens."""
 
     name: str = "characters"
     believes_usage: bool = True
@@ -72,17 +73,11 @@ class Characters(Struct, frozen=True):
     def message(self, reading: ParsedMessage) -> int:
         """Implement `Estimator.message`."""
         texts, images = _counted(reading)
-        units = images * _IMAGE_UNITS
-        for text in texts:
-            units += len(text) if text.isascii() else utf16_units(text)
-        return -(-units // _UNITS_PER_TOKEN)
+        return images * _IMAGE_TOKENS - (-sum(map(quarters, texts)) // QUARTERS_PER_TOKEN)
 
     def at_most(self, size: int, messages: int) -> int | None:
-        """Implement `Estimator.at_most`.
-
-        No text has more units than bytes, and each message is rounded up.
-        """
-        return size // _UNITS_PER_TOKEN + messages
+        """Implement `Estimator.at_most`: each message is rounded up."""
+        return quarters_at_most(size) // QUARTERS_PER_TOKEN + messages
 
 
 class Counted(Struct, frozen=True):
@@ -99,7 +94,7 @@ class Counted(Struct, frozen=True):
         """Implement `Estimator.message`."""
         texts, images = _counted(reading)
         tokens = sum(max(0, int(self.count(text))) for text in texts if text)
-        return tokens + images * _IMAGE_UNITS // _UNITS_PER_TOKEN
+        return tokens + images * _IMAGE_TOKENS
 
     def at_most(self, size: int, messages: int) -> int | None:
         """Implement `Estimator.at_most`: a tokenizer gives no bound."""
@@ -187,9 +182,9 @@ def _block_by_bytes(block: Block) -> int:
             return _by_bytes(block.text)
         case "tool_call":
             arguments = "" if block.arguments is None else compact_json(block.arguments)
-            return len((block.name + arguments).encode(errors="replace")) // _UNITS_PER_TOKEN
+            return len((block.name + arguments).encode(errors="replace")) // _BYTES_PER_TOKEN
         case "tool_result":
-            return _by_bytes(block.text) + len(block.id) // _UNITS_PER_TOKEN
+            return _by_bytes(block.text) + len(block.id) // _BYTES_PER_TOKEN
         case "image":
             return max(1024, block.size // 750)
         case _:
@@ -198,5 +193,5 @@ def _block_by_bytes(block: Block) -> int:
 
 def _by_bytes(text: str) -> int:
     if text.isascii():
-        return len(text) // _UNITS_PER_TOKEN
+        return len(text) // _BYTES_PER_TOKEN
     return len(text.encode(errors="replace"))
