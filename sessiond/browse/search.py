@@ -66,7 +66,7 @@ class SearchView(View):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Search."""
         self._query = event.value.strip()
-        if any(character.isalnum() for character in self._query):
+        if any(character.isalnum() or not character.isascii() for character in self._query):
             self.act(self._search, "searching …")
         else:
             self.say("type a word to search for")

@@ -11,5 +11,6 @@ finding.py     statements that find sessions by a ref or by their parents
 forest.py      sessions as trees by descent
 fulltext.py    the full-text index, search.sqlite
 matching.py    a user's search query as a query of the full-text index
+pieces.py      text as the index takes it
 snippets.py    the text around a search hit
 """

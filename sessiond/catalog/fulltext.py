@@ -3,20 +3,27 @@
 Rule 1: the index is never the truth. A session's rows are valid for the recorded epoch and up to
 the recorded line. Deleting the file costs reading the sessions again.
 Rule 2: removed text is overwritten, as far as SQLite can.
+Rule 3: the words are those of `indexable`. SQLite keeps only their places, and asks the view `said` for a text
+whose words are removed or marked; the view makes the text of a line from what was said, which is compressed.
 Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
 from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
-from sessiond.catalog.snippets import SNIPPET_SQL, clipped
+from sessiond.catalog.matching import Match
+from sessiond.catalog.pieces import indexable, spelled
+from sessiond.catalog.snippets import MARK, snippet
 
 __all__ = ["Found", "Indexed", "Text", "TextIndex"]
 
@@ -34,25 +41,39 @@ CREATE TABLE entries (
     row INTEGER PRIMARY KEY,
     number INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    entry_id TEXT
+    entry_id TEXT,
+    text NOT NULL
 );
 CREATE INDEX entries_by_session ON entries (number);
+CREATE VIEW said AS SELECT row, indexable(text) AS text FROM entries;
 CREATE VIRTUAL TABLE words USING fts5(
-    text, tokenize = "unicode61 remove_diacritics 2", prefix = "2 3"
+    text, content = 'said', content_rowid = 'row',
+    tokenize = "unicode61 remove_diacritics 2 categories 'L* M* N* Co'"
 );
 """
 
+
+def _bring_function(connection: sqlite3.Connection, _folder: Path) -> None:
+    """Give a connection the function that the view `said` asks for the text of a line."""
+    connection.create_function("indexable", 1, _words)
+
+
+# The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
+# new version, and so is another Unicode ("14.0.0"), where characters are spelled that were unknown before.
+_VERSION: Final = 30_000 + int(unicodedata.unidata_version.replace(".", ""))
 _TABLES: Final = Tables(
     "search index",
-    version=2,
+    version=_VERSION,
     make=lambda _none: _SCHEMA,
-    temporary="CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
+    temporary="PRAGMA trusted_schema = ON;"  # or a view could have no function of ours
+    "CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
+    arrive=_bring_function,
 )
 _MARK: Final = "epoch, seq, end, chars, left_out"
 _MARK_TYPES: Final = (str, int, int, int, int)
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _FIND: Final = f"""
-SELECT sessions.session_id, entries.entry_id, entries.seq, {SNIPPET_SQL}
+SELECT sessions.session_id, entries.entry_id, entries.seq, entries.text, highlight(words, 0, '{MARK}', '{MARK}')
 FROM words
 JOIN entries ON entries.row = words.rowid
 JOIN wanted ON wanted.number = entries.number
@@ -140,10 +161,13 @@ class TextIndex:
                 _drop(connection, session_id)
             number = _number(connection, session_id, mark)
             for line in texts:
-                row = connection.execute("INSERT INTO words (text) VALUES (?)", (line.text,))
+                row = connection.execute(
+                    "INSERT INTO entries (number, seq, entry_id, text) VALUES (?, ?, ?, ?)",
+                    (number, line.seq, line.entry_id, _packed(line.text)),
+                )
                 connection.execute(
-                    "INSERT INTO entries (row, number, seq, entry_id) VALUES (?, ?, ?, ?)",
-                    (row.lastrowid, number, line.seq, line.entry_id),
+                    "INSERT INTO words (rowid, text) VALUES (?, ?)",
+                    (row.lastrowid, indexable(line.text)),
                 )
 
         self.file.use(store)
@@ -174,8 +198,11 @@ class TextIndex:
         if self.file.is_there():
             self.file.erase(drop)
 
-    def find(self, match: str, wanted: Iterable[str], limit: int) -> list[Found]:
-        """Return up to `limit` hits in the sessions `wanted`, best first."""
+    def find(self, match: Match, wanted: Iterable[str], limit: int) -> list[Found]:
+        """Return up to `limit` hits in the sessions `wanted`, best first.
+
+        Of these hits, those come first that have the words with the signs inside.
+        """
 
         def search(connection: sqlite3.Connection) -> list[Found]:
             connection.execute("DELETE FROM wanted")
@@ -183,13 +210,34 @@ class TextIndex:
                 "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
                 ((session_id,) for session_id in wanted),
             )
-            rows = connection.execute(_FIND, (match, limit)).fetchall()
-            return [
-                Found(session_id, entry_id, seq, clipped(snippet))
-                for session_id, entry_id, seq, snippet in rows
-            ]
+            found: list[tuple[int, Found]] = []
+            rows = connection.execute(_FIND, (match.expression, limit))
+            for session_id, entry_id, seq, kept, marked in rows:
+                text = _unpacked(kept)
+                said = spelled(text) if match.with_signs else ""
+                lacking = sum(word not in said for word in match.with_signs)
+                found.append((lacking, Found(session_id, entry_id, seq, snippet(text, marked))))
+            return [hit for _, hit in sorted(found, key=itemgetter(0))]
 
         return self.file.use(search)
+
+
+def _words(kept: object) -> str:
+    return indexable(_unpacked(kept))
+
+
+def _packed(text: str) -> str | bytes:
+    said = text.encode()
+    packed = zlib.compress(said)
+    return packed if len(packed) < len(said) else text
+
+
+def _unpacked(kept: object) -> str:
+    """Return the text that was kept. Raises TypeError, ValueError, zlib.error for a damaged value."""
+    if isinstance(kept, bytes):
+        return zlib.decompress(kept).decode()
+    require_types((kept,), (str,))
+    return str(kept)
 
 
 def _indexed(row: Sequence[Any]) -> Indexed:

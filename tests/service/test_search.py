@@ -217,7 +217,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
         await asker.call("session/delete", session_id="session-a")
         with closing(sqlite3.connect(folder / "search.sqlite", isolation_level=None)) as other:
             other.execute("BEGIN" if held_by == "a reader" else "BEGIN IMMEDIATE")
-            other.execute("SELECT count(*) FROM words").fetchone()
+            other.execute("SELECT count(*) FROM entries").fetchone()
             refused = await asker.refusal("session/purge", session_id="session-a")
             assert (refused.data["kind"], refused.data["retryable"]) == ("storage_error", True)
             other.execute("ROLLBACK")
@@ -230,7 +230,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
             assert b"secretw" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["deleted", "damaged", "another version"])
+@pytest.mark.parametrize("damage", ["deleted", "damaged", "version 2", "version 99"])
 async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
     async with running_daemon(home) as daemon, daemon.connect() as asker:
@@ -243,9 +243,9 @@ async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
             assert await hits(asker, "word") == [("session-a", 1)]
     if damage == "damaged":
         index.write_bytes(b"no database" * 1000)
-    elif damage == "another version":
+    elif damage.startswith("version"):
         with closing(sqlite3.connect(index)) as connection:
-            connection.execute("PRAGMA user_version = 99")
+            connection.execute(f"PRAGMA user_version = {damage.split()[1]}")
     async with running_daemon(home) as daemon, daemon.connect() as asker:
         assert await hits(asker, "word") == [("session-a", 1)]
 

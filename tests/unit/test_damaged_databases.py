@@ -16,6 +16,7 @@ import pytest
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Indexed, Text, TextIndex
 from sessiond.catalog.guarded import GuardedDatabase, read_only
+from sessiond.catalog.matching import Match
 from sessiond.catalog.query import Query
 from sessiond.errors import StorageError
 from tests.kit.catalogs import (
@@ -75,9 +76,11 @@ class IndexUse:
     """A search index, as a daemon uses it."""
 
     in_memory = False
-    theft = "DELETE FROM words"
+    theft = "DELETE FROM entries"
     nonsense = (
         "UPDATE sessions SET seq = 'a word', end = x'ff'",
+        "UPDATE entries SET text = 7",
+        "UPDATE entries SET text = x'ff'",
         "UPDATE words_config SET v = 99 WHERE k = 'version'",
         "UPDATE words_data SET block = x'ffffffffffff'",
         "ALTER TABLE sessions RENAME TO others",
@@ -100,7 +103,7 @@ class IndexUse:
 
     def ask_everything(self) -> None:
         """Read what each row has."""
-        self._index.find("lagoon", [f"session-{number:03}" for number in self.all()], 1000)
+        self._index.find(Match("lagoon"), [f"session-{number:03}" for number in self.all()], 1000)
 
     def purge(self, number: int) -> None:
         """Erase a session."""

@@ -54,10 +54,11 @@ def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
     """Find the entries that hold all the WORDS, the best first.
 
     A word may lack its last letters; words in double quotes are a phrase. Case and
-    accents make no difference. An ENTRY of "-" is the title or the folder of the session.
+    accents make no difference. Of Chinese, Japanese, Korean, Thai and other text
+    without blanks any part is found. An ENTRY of "-" is the title or the folder of the session.
     """
     query = " ".join(words)
-    if not any(character.isalnum() for character in query):
+    if not any(character.isalnum() or not character.isascii() for character in query):
         raise click.UsageError("give a word to search for")
     with connected(shared) as client:
         found = ask_long(client, "session/search", query=query, **params)

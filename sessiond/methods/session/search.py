@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.fulltext import Found
-from sessiond.catalog.matching import match_of
+from sessiond.catalog.matching import Match, match_of
 from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
@@ -56,7 +56,7 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
 
 
 async def _search(
-    client: Client, match: str, query: Query, limit: int, call: Call[Client]
+    client: Client, match: Match, query: Query, limit: int, call: Call[Client]
 ) -> SearchResult:
     hits, unread = await client.service.search.find(match, query, limit, call)
     return SearchResult(hits, unread or UNSET)

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Found, Indexed
+from sessiond.catalog.matching import Match
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import NOTHING, Known
 from sessiond.errors import SessiondError, StorageError
@@ -52,7 +53,7 @@ class Search:
         self._turn = anyio.Lock()
 
     async def find(
-        self, match: str, query: Query, limit: int, asker: Asker
+        self, match: Match, query: Query, limit: int, asker: Asker
     ) -> tuple[list[Found], list[Unreadable]]:
         """Return the best hits in the sessions of `query`, and what of the roots could not be read.
 
