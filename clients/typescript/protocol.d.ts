@@ -1825,6 +1825,8 @@ export interface Scope {
 export interface SearchParams {
   query: string;
   /** Default: null. */
+  session_id?: string | null;
+  /** Default: null. */
   cwd?: string | null;
   /** Default: false. */
   archived?: boolean | null;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -21,8 +21,6 @@ from sessiond_client.generated.results import Hit
 __all__ = ["SearchView"]
 
 _HITS_MAX: Final = 500
-# The daemon searches projects; hits of one session are chosen among so many of its project.
-_HITS_LOOKED_AT: Final = 5_000
 
 
 class SearchView(View):
@@ -116,14 +114,9 @@ class SearchView(View):
         """Return the hits, and whether there may be more."""
         if self._session is None or not is_one:
             found = await client.search(query, limit=_HITS_MAX)
-            return found, len(found) == _HITS_MAX
-        session_id, project = self._session
-        options: dict[str, Any] = {} if project is None else {"cwd": project}
-        found = await client.search(
-            query, limit=_HITS_LOOKED_AT, archived=None, drafts=True, subagents=True, **options
-        )
-        own = [hit for hit in found if hit.session_id == session_id]
-        return own, len(found) == _HITS_LOOKED_AT
+        else:
+            found = await client.search(query, session_id=self._session[0], limit=_HITS_MAX)
+        return found, len(found) == _HITS_MAX
 
     def _line(self, hit: Hit) -> Line:
         left = [Part(f" {line_of(hit.snippet)}")]

@@ -51,7 +51,11 @@ READING: Final = (
         "search_sessions",
         "Find entries that hold all words of the query, best first. Quotes make a phrase.",
         {"query": _TEXT},
-        {"cwd": _TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 100}},
+        {
+            "session_id": _ID,
+            "cwd": _TEXT,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        },
         gives={"hits": _LIST},
     ),
     _tool(

@@ -133,3 +133,14 @@ def test_an_entry_that_is_not_clear_names_those_that_could_be_meant(shell: Shell
     assert "entry-2" in done.stderr
     shown = on_a_terminal(shell, 80, "branch", "my-session", "entry-1")
     assert shown.strip() == "entry-1"
+
+
+def test_a_search_in_one_session_takes_any_name_of_it(shell: Shell) -> None:
+    made = shell.run("sessiond new --title 'Fix the clock'").stdout.strip()
+    for session in (made, "my-session"):
+        shell.run(f"sessiond append {session} needle")
+    shell.run(f"sessiond archive {made}")
+    assert "needle" in shell.run("sessiond search needle").stdout
+    found = shell.json("sessiond search --session 'fix the clock' needle --json")["hits"]
+    assert [hit["session_id"] for hit in found] == [made]
+    assert shell.run("sessiond search --session nowhere needle").returncode == 4

@@ -183,6 +183,10 @@ async def test_which_sessions_are_searched(home: Path) -> None:
         assert await found(drafts=True) == ["session-a", "session-b", "session-d"]
         assert await found(archived=True) == ["session-o"]
         assert await found(archived=None) == ["session-a", "session-b", "session-o"]
+        # One session is named, so nothing leaves it out; a session in memory is not searched.
+        for one in ("session-a", "session-d", "session-o"):
+            assert await found(session_id=one, cwd="/elsewhere") == [one]
+        assert await found(session_id="session-m") == await found(session_id="session-z") == []
 
 
 async def test_a_deleted_session_is_found_no_more_and_a_purged_one_leaves_no_word(

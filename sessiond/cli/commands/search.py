@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from sessiond.cli.arguments import archived_option, project_options
-from sessiond.cli.connect.conversation import answer, ask_long, connected
+from sessiond.cli.arguments import SESSION, archived_option, project_options
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, table
 from sessiond.cli.ui.pager import pager_option
@@ -22,10 +22,16 @@ __all__ = ["COMMAND"]
     examples=(
         "sessiond search cron job",
         "sessiond search --here '\"cron job\" lat'",
+        "sessiond search --session my-session late",
         "sessiond search --archived any late --json",
     ),
 )
 @shared_options
+@click.option(
+    "--session",
+    type=SESSION,
+    help="Only in SESSION, whatever the other options leave out.",
+)
 @project_options
 @archived_option
 @pager_option
@@ -50,7 +56,7 @@ __all__ = ["COMMAND"]
     help="Most entries to find.",
 )
 @click.argument("words", nargs=-1, required=True)
-def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
+def search(shared: Shared, words: tuple[str, ...], session: str | None, **params: Any) -> None:
     """Find the entries that hold all the WORDS, the best first.
 
     A word may lack its last letters; words in double quotes are a phrase. Case and
@@ -61,6 +67,8 @@ def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
     if not any(character.isalnum() or not character.isascii() for character in query):
         raise click.UsageError("give a word to search for")
     with connected(shared) as client:
+        if session is not None:
+            params["session_id"] = session_id(client, session)
         found = ask_long(client, "session/search", query=query, **params)
     answer(shared, found, _show)
 

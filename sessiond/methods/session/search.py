@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.fulltext import Found
-from sessiond.catalog.matching import Match, match_of
+from sessiond.catalog.matching import match_of
 from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
@@ -21,6 +21,7 @@ class SearchParams(Params):
     """Words and quoted phrases, and the sessions to search in."""
 
     query: str
+    session_id: str | None = None
     cwd: str | None = None
     archived: bool | None = False
     drafts: bool = False
@@ -51,15 +52,14 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
         drafts=params.drafts,
         subagents=params.subagents,
     )
-    client.service.look(call, lambda: _search(client, match, query, limit, call))
+
+    async def search() -> SearchResult:
+        find = client.service.search.find
+        hits, unread = await find(match, query, params.session_id, limit, call)
+        return SearchResult(hits, unread or UNSET)
+
+    client.service.look(call, search)
     return DEFERRED
-
-
-async def _search(
-    client: Client, match: Match, query: Query, limit: int, call: Call[Client]
-) -> SearchResult:
-    hits, unread = await client.service.search.find(match, query, limit, call)
-    return SearchResult(hits, unread or UNSET)
 
 
 METHOD = Method(

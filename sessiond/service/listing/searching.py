@@ -53,17 +53,18 @@ class Search:
         self._turn = anyio.Lock()
 
     async def find(
-        self, match: Match, query: Query, limit: int, asker: Asker
+        self, match: Match, query: Query, only: str | None, limit: int, asker: Asker
     ) -> tuple[list[Found], list[Unreadable]]:
         """Return the best hits in the sessions of `query`, and what of the roots could not be read.
 
-        Raises StorageError.
+        With `only`, the hits in that session; `query` has no effect then. Raises StorageError.
         """
         unread: list[Unreadable] = []
 
         def stock(catalog: Catalog) -> _Stock:
             known = {row.session_id: row for row in catalog.all() if row.listed}
-            return _Stock(known, [found for found in catalog.ids(query) if found in known])
+            wanted = catalog.ids(query) if only is None else [only]
+            return _Stock(known, [found for found in wanted if found in known])
 
         async with self._turn:
             there = await self._live_catalog.ask(stock, asker)

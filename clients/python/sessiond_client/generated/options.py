@@ -369,6 +369,7 @@ class SearchOptions(Timed, total=False):
     `archived=None` searches both.
     """
 
+    session_id: str
     cwd: str
     archived: bool | None
     drafts: bool
