@@ -561,7 +561,7 @@ async def test_a_root_that_is_removed_while_a_scan_looks_at_it_leaves_the_list(
 async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
     real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looking, storing, look, store = (threading.Event() for _ in range(4))
+    looking, said, storing, look, store = (threading.Event() for _ in range(5))
     scanned: list[None] = []
     run, miss = FolderScanner.run, FolderScanner.miss
 
@@ -572,8 +572,8 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
         scanned.append(None)
 
     def store_later(scanner: FolderScanner, *args: Any) -> None:
-        # The row was made, and is not stored yet.
-        if looking.is_set():
+        # The row with the last words was made, and is not stored yet.
+        if said.is_set():
             storing.set()
             assert store.wait(20)
         miss(scanner, *args)
@@ -592,6 +592,7 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
             while len(daemon.service.live_catalog._waiting) < 2:
                 await checkpoint()
             assert await to_thread.run_sync(looking.wait, 20)
+            said.set()
             await append(wire, "last", "words", session_id="session-p2")
             lists.append(await other.request("session/list"))
             assert await to_thread.run_sync(storing.wait, 20)
