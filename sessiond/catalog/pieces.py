@@ -28,9 +28,7 @@ PIECE: Final = "ª"
 _SIGNS_MORE: Final = 3
 
 # Accents, of which SQLite takes off those of Latin alone, and what shows nothing but would cut a word in two.
-_UNSEEN: Final = re.compile(
-    "[\u00ad\u0300-\u036f\u200b\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]"
-)
+_UNSEEN: Final = "[\u00ad\u0300-\u036f\u200b\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]"
 _THAI_LAO: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf"
 _MYANMAR: Final = "\u1000-\u103f\u1050-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"
 _KHMER: Final = "\u1780-\u17d3\u17d7\u17dc\u17dd"
@@ -45,18 +43,14 @@ _HAN: Final = (
 )
 _HANGUL: Final = "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff"
 _EMOJI: Final = "\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
-_RUNS: Final = re.compile(
-    f"[{_THAI_LAO}{_MYANMAR}{_KHMER}{_TAI}{_KANA}{_HAN}{_HANGUL}]+|([{_EMOJI}]+)"
-)
+_RUNS: Final = f"[{_THAI_LAO}{_MYANMAR}{_KHMER}{_TAI}{_KANA}{_HAN}{_HANGUL}]+|([{_EMOJI}]+)"
 # To SQLite an emoji is a sign, which it skips. Private characters are letters to it.
 _AS_LETTERS: Final = {
     code: code + (0xF0000 if code < 0x10000 else 0xE0000)
     for code in (*range(0x2300, 0x2C00), *range(0x1F000, 0x1FB00))
 }
 # Characters that never become one with a character before them.
-_APART: Final = re.compile(
-    "[ -~\n\u0904-\u0939\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\uff01-\uff9d]"
-)
+_APART: Final = "[ -~\n\u0904-\u0939\u0e01-\u0e2e\u3041-\u3096\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\uff01-\uff9d]"
 _STEP: Final = 1_000
 
 
@@ -64,14 +58,14 @@ def spelled(text: str) -> str:
     """Return a text in the one spelling that case, width and accents have in the index."""
     if text.isascii():
         return text.lower()
-    letters = _UNSEEN.sub("", unicodedata.normalize("NFKD", text))
+    letters = re.sub(_UNSEEN, "", unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFKC", letters.casefold())
 
 
 def indexable(text: str) -> str:
     """Return a text as the index takes it: in its one spelling, and in pieces where there are no blanks."""
     found = spelled(text)
-    return found if found.isascii() else _RUNS.sub(_pieces, found)
+    return found if found.isascii() else re.sub(_RUNS, _pieces, found)
 
 
 def _pieces(run: re.Match[str]) -> str:
@@ -92,7 +86,7 @@ def place_in(text: str, place: int) -> int:
     begin = 0
     while True:
         # The spelling of a part is a part of the spelling where no character becomes one with those before it.
-        apart = _APART.search(text, begin + _STEP)
+        apart = re.compile(_APART).search(text, begin + _STEP)
         end = len(text) if apart is None else apart.start()
         length = len(spelled(text[begin:end]))
         if place < length or apart is None:

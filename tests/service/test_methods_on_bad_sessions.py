@@ -45,6 +45,7 @@ LISTED = "listed"
 EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/create": (WHOLE, {"cwd": "/p"}),
     "catalog/forest": (LISTED, {}),
+    "session/search": (LISTED, {"query": "hi"}),
     "session/open": (READ, {}),
     "session/close": (WHOLE, {}),
     "session/get": (READ, {}),

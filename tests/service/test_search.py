@@ -186,7 +186,9 @@ async def test_which_sessions_are_searched(home: Path) -> None:
         # One session is named, so nothing leaves it out; a session in memory is not searched.
         for one in ("session-a", "session-d", "session-o"):
             assert await found(session_id=one, cwd="/elsewhere") == [one]
-        assert await found(session_id="session-m") == await found(session_id="session-z") == []
+        assert await found(session_id="session-m") == []
+        told = await asker.refusal("session/search", query="word", session_id="session-z")
+        assert told.data["kind"] == "session_not_found"
 
 
 async def test_a_deleted_session_is_found_no_more_and_a_purged_one_leaves_no_word(

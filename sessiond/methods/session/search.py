@@ -9,9 +9,10 @@ from msgspec import UNSET, Struct, UnsetType
 from sessiond.catalog.fulltext import Found
 from sessiond.catalog.matching import match_of
 from sessiond.catalog.query import Query, without_slash
-from sessiond.errors import InvalidParams, StorageError
+from sessiond.errors import InvalidParams
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, page_limit
+from sessiond.model.ids import SessionId
 from sessiond.service.store.listed import Unreadable
 
 __all__ = ["METHOD"]
@@ -21,7 +22,7 @@ class SearchParams(Params):
     """Words and quoted phrases, and the sessions to search in."""
 
     query: str
-    session_id: str | None = None
+    session_id: SessionId | None = None
     cwd: str | None = None
     archived: bool | None = False
     drafts: bool = False
@@ -68,5 +69,4 @@ METHOD = Method(
     result=SearchResult,
     handle=handle,
     access="read",
-    errors=(StorageError,),
 )

@@ -14,6 +14,7 @@ text has no room is left out, with all sessions of the root that were written be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -21,11 +22,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.finding import find_by_ref
 from sessiond.catalog.fulltext import Found, Indexed
 from sessiond.catalog.matching import Match
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import NOTHING, Known
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.root_rooms import RootRooms
 from sessiond.service.ports import Asker
@@ -57,13 +59,18 @@ class Search:
     ) -> tuple[list[Found], list[Unreadable]]:
         """Return the best hits in the sessions of `query`, and what of the roots could not be read.
 
-        With `only`, the hits in that session; `query` has no effect then. Raises StorageError.
+        With `only`, the hits in that session; `query` has no effect then. Raises SessionNotFound, StorageError.
         """
         unread: list[Unreadable] = []
 
         def stock(catalog: Catalog) -> _Stock:
             known = {row.session_id: row for row in catalog.all() if row.listed}
             wanted = catalog.ids(query) if only is None else [only]
+            if only is not None and only not in known:
+                # Sessions in memory are listed, and not searched.
+                found = catalog.ask(partial(find_by_ref, ref=only, limit=1))
+                if not any(one.brief.session_id == only for one in found):
+                    raise SessionNotFound("no listed session has this id", session_id=only)
             return _Stock(known, [found for found in wanted if found in known])
 
         async with self._turn:
