@@ -15,10 +15,12 @@ from sessiond.limits import LIST_TEXT_BYTES
 
 __all__ = ["ShortTexts", "shortened"]
 
-# Everything up to a text that is long, has many escapes, or goes on in the next piece.
-_OTHERS: Final = rb'(?:[^"]++|"(?:[^"\\]{1,64}+|\\.){0,64}+")*+'
-_BEGINNING: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){0,%d}+'
-_END: Final = rb"(?:[^\"\\]++|\\.)*+"
+# Some of what is no text that is long, has many escapes, or goes on in the next piece; some of a text; what a text
+# has before an escape. No group is possessive: Python 3.11.2 matches such groups wrong. A group that repeats without
+# end keeps memory for each time.
+_OTHERS: Final = rb'(?:[^"]+|"[^"\\]{0,4096}(?:\\.[^"\\]{0,64}){0,64}"){0,500}'
+_INSIDE: Final = rb'[^"\\]*(?:\\.[^"\\]*){0,500}'
+_RUN: Final = rb'[^"\\]*'
 _ESCAPE_BYTES: Final = 6
 _PIECE_BYTES: Final = 64 * 1024
 
@@ -28,9 +30,10 @@ class ShortTexts:
 
     def __init__(self, bytes_max: int, text_bytes_max: int = LIST_TEXT_BYTES) -> None:
         self._bytes_max = bytes_max
-        self._beginning = re.compile(_BEGINNING % text_bytes_max, re.DOTALL)
-        self._others = re.compile(_OTHERS, re.DOTALL)
-        self._end = re.compile(_END, re.DOTALL)
+        self._text_bytes_max = text_bytes_max
+        self._others, self._inside, self._run = (
+            re.compile(pattern, re.DOTALL) for pattern in (_OTHERS, _INSIDE, _RUN)
+        )
         self._kept = bytearray()
         self._behind = b""
         self._is_inside = False
@@ -42,7 +45,7 @@ class ShortTexts:
         data, at = self._behind + piece, 0
         while True:
             if self._is_inside:
-                at = _end(self._end, data, at)
+                at = _end(self._inside, data, at)
                 if data[at : at + 1] != b'"':
                     break
                 self._is_inside = False
@@ -50,15 +53,32 @@ class ShortTexts:
                 at += 1
             begin, at = at, _end(self._others, data, at)
             self._kept += memoryview(data)[begin:at]
-            text = self._beginning.match(data, at)
-            if text is None or text.end() + _ESCAPE_BYTES > len(data):
+            end = self._cut(data, at)
+            if end is None:
                 # The text goes on in the next piece, or there is none.
                 break
             # A character that is cut goes.
-            self._kept += text[0].decode(errors="ignore").encode()
-            at = text.end()
+            self._kept += data[at:end].decode(errors="ignore").encode()
+            at = end
             self._is_inside = True
         self._behind = data[at:]
+
+    def _cut(self, data: bytes, at: int) -> int | None:
+        """Return the end of what is kept of the text that begins at a place; None if later bytes may belong to it."""
+        if data[at : at + 1] != b'"':
+            return None
+        end, left = at + 1, self._text_bytes_max
+        while left > 0:
+            run = self._run.match(data, end, end + left)
+            assert run is not None, "a run may be empty"
+            left -= run.end() - end
+            end = run.end()
+            if left <= 0 or data[end : end + 1] in {b"", b'"'}:
+                break
+            # An escape is one character.
+            end += _ESCAPE_BYTES if data[end + 1 : end + 2] == b"u" else 2
+            left -= 1
+        return end if end + _ESCAPE_BYTES <= len(data) else None
 
     def value(self) -> bytes | None:
         """Return what is kept; None for a value that is too long without the ends of its texts, too."""
@@ -79,5 +99,7 @@ def shortened(value: bytes, bytes_max: int) -> bytes:
 
 
 def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-    found = pattern.match(data, at)
-    return at if found is None else found.end()
+    """Return where the matches of a pattern end, which begin at a place one behind the other."""
+    while (found := pattern.match(data, at)) is not None and found.end() > at:
+        at = found.end()
+    return at

@@ -18,13 +18,10 @@ from sessiond.service.log.chunks import chunks
 
 __all__ = ["plan_lines"]
 
-# A text of base64, perhaps as a data URL, with line breaks or escaped slashes: its first 4,096 units, which tell the
-# type of the image, and what is cut.
-_UNIT: Final = rb"[A-Za-z0-9+/_-]"
-_BASE64: Final = (
-    rb'"((?:data:[a-z0-9.+;=/-]{1,100},)?(?:%b|\\[/rn]){4096})(?:%b++|\\[/rn])++(?:=|\\[rn])*+"'
-    % (_UNIT, _UNIT)
-)
+# The beginning of a text of base64, perhaps a data URL, with line breaks or escaped slashes: 4,096 units, which tell
+# the type of the image. What follows is cut.
+_BEGINNING: Final = rb'"(?:data:[a-z0-9.+;=/-]{1,100},)?(?:[A-Za-z0-9+/_-]|\\[/rn]){4096}'
+_RUN: Final = rb"[A-Za-z0-9+/_=-]*(?:\\[/rn])?"
 
 
 def plan_lines(journal: SessionLog, seqs: Sequence[int], refusal: str) -> list[bytes]:
@@ -35,9 +32,24 @@ def plan_lines(journal: SessionLog, seqs: Sequence[int], refusal: str) -> list[b
     found: list[bytes] = []
     size = 0
     for chunk in chunks(journal, seqs):
-        lines = [re.sub(_BASE64, rb'"\1"', line) for line in journal.read_many(chunk)]
+        lines = [_without_images(line) for line in journal.read_many(chunk)]
         size += sum(map(len, lines))
         if size > PLAN_BYTES_MAX:
             raise TooLarge(refusal, limit=PLAN_BYTES_MAX, size=size)
         found += lines
     return found
+
+
+def _without_images(line: bytes) -> bytes:
+    """Return a line with the ends of its texts of base64 left out."""
+    beginning, run = re.compile(_BEGINNING), re.compile(_RUN)
+    kept: list[bytes] = []
+    at = 0
+    while (text := beginning.search(line, at)) is not None:
+        end = text.end()
+        while (more := run.match(line, end)) is not None and more.end() > end:
+            end = more.end()
+        is_base64 = line[end : end + 1] == b'"'
+        kept.append(line[at : text.end() if is_base64 else end])
+        at = end
+    return b"".join([*kept, line[at:]]) if kept else line
