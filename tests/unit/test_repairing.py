@@ -158,6 +158,16 @@ def test_entries_on_a_damaged_line_go_behind_a_parent_that_goes_behind_its_own()
     assert verify_file(disk, PATH).ok
 
 
+def test_an_entry_that_names_itself_stays_before_another_one_of_its_id() -> None:
+    itself = told(1, parent_id="n1")
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, [told(0), itself, told(2, parent_id="n0"), itself])
+    assert (plan.moved, plan.reparented) == (0, 1)
+    assert made == [told(0), told(1, parent_id="n0"), told(2, parent_id="n0"), itself]
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    assert not verify_file(disk, PATH).repairable
+
+
 def test_a_circle_of_three_is_cut_once() -> None:
     circle = [told(1, parent_id="n2"), told(2, parent_id="n3"), told(3, parent_id="n1")]
     disk = FaultDisk(PATH.parent, LOCKS)

@@ -113,6 +113,8 @@ class Gaps:
             orphan.seq: place
             for orphan in self._orphans
             if (place := places.get(orphan.parent_id, 0)) > orphan.seq
+            # A later entry of the orphan's own id is no parent.
+            and orphan.parent_id != session.names[orphan.seq]
         }
         order, moved, in_circles = _ordered(session.seq, later, self._all_leans(found, places))
         parents: dict[int, str] = {}
