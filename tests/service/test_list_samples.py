@@ -24,6 +24,7 @@ from sessiond.limits import (
     SEARCH_TEXT_CHARS_MAX,
 )
 from sessiond.service.files.in_place import AgentFiles
+from sessiond.service.thread_pool import ThreadPool
 from sessiond.session.index import Session
 from tests.kit.agent_roots import CLAUDE, CODEX, GEMINI, claude_line, codex_root
 from tests.kit.house import House
@@ -383,3 +384,26 @@ def test_a_blank_line_costs_a_list_a_few_calls(blank: bytes, tmp_path: Path) -> 
     assert (session.seq, session.skipped, session.problem_count) == (count + 2, count, 0)
     # Events of calls and of their ends.
     assert calls < 40 * count
+
+
+async def test_a_scan_hands_over_each_file_once(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: Counter[str] = Counter()
+    submit = ThreadPool.submit
+
+    def counted(pool: ThreadPool, work: Any, done: Any, first: Any = None, place: str = "") -> None:
+        handed[place] += 1
+        submit(pool, work, done, first, place)
+
+    monkeypatch.setattr(ThreadPool, "submit", counted)
+    root = tmp_path.resolve() / "claude" / "projects"
+    (root / "-p").mkdir(parents=True)
+    for number in range(10):
+        path = root / "-p" / f"{CLAUDE.format(number)}.jsonl"
+        path.write_bytes(claude_line(UUID.format(number), None, "hi"))
+        os.utime(path, (1, 1))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert len((await wire.call("session/list"))["sessions"]) == 10
+    assert 10 <= handed[str(root)] < 60

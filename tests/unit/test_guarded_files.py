@@ -7,6 +7,7 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -204,3 +205,66 @@ def test_places_do_not_wait_for_each_other(files: Files, slow: SlowFiles, file: 
         files.open_read(file)
     assert files.listdir(file.parent.parent)
     assert files.exists("/proc")
+
+
+def test_a_visit_takes_one_thread_for_all_its_looks(
+    files: Files, pool: ThreadPool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: list[str] = []
+    submit = pool.submit
+
+    def counted(work: Any, done: Any, first: Any = None, place: str = "") -> None:
+        places.append(place)
+        submit(work, done, first, place)
+
+    monkeypatch.setattr(pool, "submit", counted)
+
+    def work() -> tuple[bytes, int, bool]:
+        fd = files.open_read(file)
+        try:
+            return files.pread(fd, 9, 0), files.fstat(fd).st_size, files.exists(file)
+        finally:
+            files.close(fd)
+
+    assert files.visit(file, lambda: files.visit(file, work)) == (b"one\n", 4, True)
+    assert places == [str(file.parent)]
+    with pytest.raises(FileNotFoundError):
+        files.visit(file, lambda: files.stat(file.with_name("none")))
+
+
+def test_a_visit_ends_with_a_look_that_hangs_and_goes_no_further(
+    files: Files, slow: SlowFiles, file: Path
+) -> None:
+    further: list[str] = []
+
+    def work() -> None:
+        try:
+            files.open_read(file)
+        except Exception:  # noqa: BLE001 - as work does that goes on with the next file
+            further.append("behind an error")
+        further.append("further")
+
+    slow.may.clear()
+    with pytest.raises(TimeoutError, match="does not answer"):
+        files.visit(file, work)
+    with pytest.raises(TimeoutError, match="does not answer"):
+        files.visit(file, lambda: files.stat(file))
+    slow.may.set()
+    soon(lambda: slow.opened and slow.closed == slow.opened)
+    soon(lambda: _answers(files, file))
+    assert further == []
+
+
+def _answers(files: Files, file: Path) -> bool:
+    try:
+        return files.visit(file, lambda: files.exists(file))
+    except TimeoutError:
+        return False
+
+
+def test_a_visit_may_take_its_time_between_its_looks(files: Files, file: Path) -> None:
+    def work() -> int:
+        Event().wait(0.2)
+        return files.stat(file).st_size
+
+    assert files.visit(file, work) == 4

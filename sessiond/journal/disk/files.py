@@ -279,6 +279,10 @@ class Files:
         """
         return looks(self)
 
+    def visit(self, path: Path, work: Callable[[], T]) -> T:  # noqa: ARG002
+        """Return the result of work that looks at one place many times through this disk."""
+        return work()
+
     # -- the process -------------------------------------------------------------
 
     def descriptors_max(self) -> int:

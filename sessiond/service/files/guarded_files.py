@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from time import monotonic
 from typing import Any, Generic, TypeVar, cast
 
@@ -47,6 +47,12 @@ class Answer(Generic[T]):
         self._outcome: Outcome | None = None
         self._is_given_up = False
 
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome that has come."""
+        assert self._outcome is not None, "the look has ended"
+        return self._outcome
+
     def come(self, outcome: Outcome) -> None:
         """Take the outcome."""
         with self._changing:
@@ -65,6 +71,64 @@ class Answer(Generic[T]):
             return self._outcome
 
 
+class _GivenUp(BaseException):
+    """End of a visit that is not waited for any more: no handler of the work goes on with it."""
+
+
+class _Visit:
+    """Work in a thread of one place, which takes its looks there by itself; each of them has its own end."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._changing = Lock()
+        self._due: float | None = monotonic() + PLACE_PATIENCE_SECONDS
+        """The end of the look under way, or of the wait for a thread; None while the work needs no place."""
+        self.is_given_up = False
+
+    def begin(self) -> None:
+        """Take note that the work has a thread. Raises _GivenUp."""
+        self._look_for(None)
+
+    def call(
+        self, look: Callable[[], T], too_late: Callable[[T], object] | None, seconds: float
+    ) -> T:
+        """Return what a look finds. Raises what the look raises, and _GivenUp."""
+        self._look_for(monotonic() + PLACE_PATIENCE_SECONDS + seconds)
+        try:
+            found = look()
+        except Exception:
+            self._look_for(None)
+            raise
+        try:
+            self._look_for(None)
+        except _GivenUp:
+            if too_late is not None:
+                too_late(found)
+            raise
+        return found
+
+    def _look_for(self, due: float | None) -> None:
+        with self._changing:
+            if self.is_given_up:
+                raise _GivenUp
+            self._due = due
+
+    def left(self) -> float:
+        """Return for how many seconds to wait before the next look at the visit."""
+        with self._changing:
+            return (
+                PLACE_PATIENCE_SECONDS if self._due is None else max(0.0, self._due - monotonic())
+            )
+
+    def give_up(self, give_up: Callable[[], None]) -> bool:
+        """Call `give_up` and return True if the look under way is over its end: the visit goes no further then."""
+        with self._changing:
+            self.is_given_up = self._due is not None and monotonic() >= self._due
+            if self.is_given_up:
+                give_up()
+            return self.is_given_up
+
+
 class _GuardedFiles:
     """The disk, with looks that end."""
 
@@ -74,6 +138,8 @@ class _GuardedFiles:
         self._pool = pool
         self._silent: dict[str, float] = {}
         """Times of the last tries, by place that does not answer."""
+        self._here = local()
+        """The visit of each thread of the pool."""
         self._read_at: dict[int, str] = {}
         """The places of the files outside the profile that are open for reading, by descriptor."""
 
@@ -100,7 +166,10 @@ class _GuardedFiles:
     def close(self, fd: int) -> None:
         """Close a descriptor. A file that was read is closed without waiting for its place."""
         place = self._read_at.pop(fd, "")
-        if place:
+        visit = self._visit_at(place)
+        if visit is not None and not visit.is_given_up:
+            visit.call(lambda: self._close(fd), None, 0)
+        elif place:
             self._pool.submit(lambda: self._close(fd), _ignore, place=place)
         else:
             self._files.close(fd)
@@ -145,6 +214,38 @@ class _GuardedFiles:
         place = self._place_of(str(path))
         return self._look(place, lambda: looks(self._files), seconds=seconds)
 
+    def visit(self, path: Path, work: Callable[[], T]) -> T:
+        """Return the result of work that looks at one place many times: one thread does it all.
+
+        Raises what the work raises, and TimeoutError once a look of the work is over its end.
+        """
+        place = self._place_of(str(path))
+        if not place or place in self._silent or self._visit_at(place) is not None:
+            return work()
+        visit, answer = _Visit(place), Answer[T](None)
+
+        def visited() -> T | None:
+            self._here.visit = visit
+            try:
+                visit.begin()
+                return work()
+            except _GivenUp:
+                return None
+            finally:
+                self._here.visit = None
+
+        self._pool.submit(visited, partial(self._ended, place, answer), place=place)
+        while not answer.ended.acquire(timeout=visit.left()):
+            if visit.give_up(partial(self._fall_silent, place)):
+                raise _silence(place)
+        found: T = answer.outcome.get()
+        return found
+
+    def _visit_at(self, place: str) -> _Visit | None:
+        """Return the visit of this thread at a place; None without one."""
+        visit: _Visit | None = getattr(self._here, "visit", None)
+        return visit if visit is not None and place and visit.place == place else None
+
     def _at(
         self, path: P, look: Callable[[P], T], too_late: Callable[[T], object] | None = None
     ) -> T:
@@ -165,6 +266,9 @@ class _GuardedFiles:
         """
         if not place:
             return look()
+        visit = self._visit_at(place)
+        if visit is not None:
+            return visit.call(look, too_late, seconds)
         tried = self._silent.get(place)
         if tried is not None and (
             monotonic() - tried < PLACE_PATIENCE_SECONDS or self._pool.is_full(place)
@@ -172,12 +276,7 @@ class _GuardedFiles:
             # Also where every thread of the place hangs: the first one that goes on tells that the place answers.
             raise _silence(place)
         answer = Answer(too_late)
-
-        def ended(outcome: Outcome) -> None:
-            answer.come(outcome)
-            self._silent.pop(place, None)
-
-        self._pool.submit(look, ended, place=place)
+        self._pool.submit(look, partial(self._ended, place, answer), place=place)
         # A silent place is not waited for again. Once it answers, it is none.
         patience = PLACE_PATIENCE_SECONDS + seconds if tried is None else 0
         outcome = answer.wait(patience, partial(self._fall_silent, place))
@@ -185,6 +284,10 @@ class _GuardedFiles:
             raise _silence(place)
         found: T = outcome.get()
         return found
+
+    def _ended(self, place: str, answer: Answer[Any], outcome: Outcome) -> None:
+        answer.come(outcome)
+        self._silent.pop(place, None)
 
     def _fall_silent(self, place: str) -> None:
         self._silent[place] = monotonic()

@@ -541,7 +541,8 @@ class FolderScanner:
         if not is_settled(fingerprint.mtime_ns, self._files.now()):
             fingerprint = NOTHING
         try:
-            row = self._profile.rows.read_new(path, identify, fingerprint)
+            rows = self._profile.rows
+            row = self._files.visit(path, lambda: rows.read_new(path, identify, fingerprint))
         except _IsLinked:
             self._refused[str(path)] = _state(found)
             return None
@@ -688,9 +689,8 @@ class FolderScanner:
         else:
             settled = is_settled(found.mtime_ns, self._files.now())
             try:
-                row = self._profile.rows.read(
-                    path, session_id, known, found if settled else NOTHING
-                )
+                rows, seen = self._profile.rows, found if settled else NOTHING
+                row = self._files.visit(path, lambda: rows.read(path, session_id, known, seen))
             except StorageError:
                 raise
             except SessiondError:
