@@ -102,14 +102,14 @@ class SharedLeases(Leases):
     def _take(self, table: LeaseTable) -> None:
         """Make the stored leases those that are held, in the names of this daemon's connections."""
         seen = self._seen = table.seen()
-        now = self._environment.monotonic()
         there = {one.lease_id for one in seen}
         self._mine = {name: client for name, client in self._mine.items() if name in there}
         self.held = {
             one.head: HeldLease(
                 lease_of(one),
                 self._mine.get(one.lease_id, LeaseHolder(one.client_id, one.name)),
-                now + table.seconds_left(one),
+                # In this order: a pause between the two lets the lease end later, never earlier.
+                table.seconds_left(one) + self._environment.monotonic(),
             )
             for one in seen
         }

@@ -209,13 +209,14 @@ class CatchingUp(Undisturbed):
 
     def _reach(self, there: Head, read_at: float) -> None:
         """Take note of a row up to which all lines are taken in."""
-        mine, self.head, self.read_at = self.head, there, read_at
+        # The time first: another thread that sees the new row with the old time takes a lease for over.
+        mine, self.read_at, self.head = self.head, read_at, there
         if there.place != mine.place:
             self.on_place(there.place)
 
     def _see(self, there: Head) -> None:
         """Take note of a row, at the position of this log."""
-        self.head, self.read_at = there, monotonic()
+        self.read_at, self.head = monotonic(), there
 
     def _copy(self, lines: Sequence[bytes]) -> None:
         """Copy lines of the database into the spool. Raises StorageError."""
