@@ -68,3 +68,14 @@ def claude_line(uuid: str, parent: str | None, text: str, **more: Any) -> bytes:
     time = {"timestamp": "2026-11-02T00:00:00.000Z"}
     line = {"type": "user", "isSidechain": False, **place, **time, "message": said, **more}
     return json.dumps(line).encode() + b"\n"
+
+
+def claude_talk(turns: int) -> bytes:
+    """Return a session of Claude Code with so many prompts of a kilobyte, each below the one before."""
+    lines: list[bytes] = []
+    parent: str | None = None
+    for turn in range(turns):
+        uuid = f"c1a0de00-0000-4000-8000-{turn:012}"
+        lines.append(claude_line(uuid, parent, f"turn {turn} " + "x" * 1000))
+        parent = uuid
+    return b"".join(lines)

@@ -29,6 +29,7 @@ from tests.kit.agent_roots import (
     add_all,
     claude_line,
     claude_root,
+    claude_talk,
     codex_root,
 )
 from tests.kit.calls import call, create, say, session_info
@@ -538,14 +539,8 @@ async def test_an_epoch_outlives_a_restart_and_growth(real_house: House, tmp_pat
 
 def large(path: Path, turns: int) -> None:
     """Write a session of Claude Code whose lists read only a part."""
-    parent: str | None = None
-    with path.open("wb") as file:
-        for turn in range(turns):
-            uuid = f"c1a0de00-0000-4000-8000-{turn:012}"
-            file.write(claude_line(uuid, parent, f"turn {turn} " + "x" * 1000))
-            parent = uuid
-        title = {"type": "custom-title", "customTitle": "a long talk", "sessionId": path.stem}
-        file.write(json.dumps(title).encode() + b"\n")
+    title = {"type": "custom-title", "customTitle": "a long talk", "sessionId": path.stem}
+    path.write_bytes(claude_talk(turns) + json.dumps(title).encode() + b"\n")
 
 
 async def test_a_list_reads_the_beginning_and_the_end_of_a_large_file(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
-from tests.kit.agent_roots import CLAUDE, claude_line
+from tests.kit.agent_roots import CLAUDE, claude_line, claude_talk
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.patience import eventually
@@ -19,12 +19,7 @@ def talk(root: Path, number: int, turns: int) -> Path:
     """Write a session of Claude Code whose lists read only a part at first."""
     path = root / "-p" / f"{CLAUDE.format(number)}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    parent: str | None = None
-    with path.open("wb") as file:
-        for turn in range(turns):
-            uuid = f"c1a0de00-0000-4000-8000-{turn:012}"
-            file.write(claude_line(uuid, parent, f"turn {turn} " + "x" * 1000))
-            parent = uuid
+    path.write_bytes(claude_talk(turns))
     return path
 
 

@@ -252,8 +252,8 @@ class FolderScanner:
     def read_whole(self, part: SampledSession, progress: Progress, *, soon: bool) -> Read | None:
         """Return the row of a session whose whole file was read, and the mark recorded before; or None.
 
-        A file that was just written to is due later, unless it has to be read `soon`. One of which that is
-        no file of an agent, too large, open or gone stays as it is.
+        A file that was just written to is due later, unless the file has to be read `soon`. The row stays as it is
+        where the session is open, and where the file is gone, too large, or no agent's.
         """
         session_id = part.session_id
         if self._parts.get(session_id) is part:
