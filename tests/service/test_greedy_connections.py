@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -138,12 +139,20 @@ async def test_an_append_waits_for_the_room_that_running_calls_will_make(
         daemon.service.bounds = Bounds(open_sessions=2)
         for name in names:
             await append(wire, "n2", session_id=name)
+        eviction, looks = daemon.service.registry.eviction, Counter[bool]()
+        make = eviction.make
+
+        def counted(*, in_memory: bool) -> list[anyio.Event]:
+            looks[in_memory] += 1
+            return make(in_memory=in_memory)
+
+        monkeypatch.setattr(eviction, "make", counted)
         with house.disk.hold("fdatasync") as gate:
             numbers = await send_all(wire, "append", names, message=USER)
             await arrived(gate)
             # All open sessions are in use, by appends that will end.
             late = await other.request("append", session_id=SESSION, message=USER)
-            assert (await other.call("server/ping"))["ok"]
+            await eventually(lambda: looks)
         assert (await other.answer(late))["seq"] == 2
         for number in numbers:
             assert (await wire.answer(number))["seq"] == 3

@@ -84,9 +84,13 @@ class ContextCache(RecentlyUsed[int, Context]):
         return context
 
     def _extend(self, opened: OpenSession, leaf: int) -> Context | None:
-        """Return the context at `leaf` grown from a kept one at an ancestor, or None."""
+        """Return the context at `leaf` grown from a kept one at an ancestor, or None.
+
+        A context outside the profile never grows, since its lines are not read here: a new line there may join
+        an answer that the context has.
+        """
         session = opened.session
-        for base in () if session.rules.joins else self.latest():
+        for base in self.latest():
             if session.compaction_refs[leaf] != base.plan.compaction or base.leaf > leaf:
                 continue
             at, steps = leaf, 0
