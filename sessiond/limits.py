@@ -490,6 +490,8 @@ KEPT_INDEX_BYTES_MAX: Final = 2**30
 INDEX_SAMPLE_LINES: Final = 16
 # service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
 FIRST_SCAN_SECONDS: Final = 1.0
+# service/listing: how long a list that need not be whole waits for the look under way.
+GLANCE_SECONDS: Final = 0.2
 # service/listing: time between the first change and the update of what lists show.
 CATALOG_FLUSH_SECONDS: Final = 1.0
 # service/listing: pages of lists that are kept until the next change, and bytes of each page.

@@ -1119,15 +1119,21 @@ export interface ListParams {
   limit?: number | null;
   /** Default: null. */
   cursor?: string | null;
+  /** Default: true. */
+  whole?: boolean;
   _meta?: RequestMeta | null;
 }
 
-/** Page of sessions, and the files in the session folders that cannot be read as sessions. */
+/**
+ * Page of sessions, and the files in the session folders that cannot be read as sessions. `looking`
+ * tells of a look at the sessions that goes on behind a page that need not be whole.
+ */
 export interface ListResult {
   sessions: SessionInfo[];
   next_cursor: string | null;
   revision: number;
   unreadable: Unreadable[];
+  looking: LookProgress | null;
 }
 
 /** File that was not loaded, or with `key` a member of a file that was not. */
@@ -1144,6 +1150,17 @@ export interface LoadedRow {
   keys: number;
   changed: number;
   revision: number;
+}
+
+/**
+ * Progress of a look at the sessions: `done` of `total` are read; `total` is null before they are
+ * counted. The files that are still to be read were written at `until` or before; null where that
+ * is not known.
+ */
+export interface LookProgress {
+  done: number;
+  total: number | null;
+  until: string | null;
 }
 
 /**

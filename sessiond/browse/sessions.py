@@ -20,7 +20,7 @@ from sessiond.browse.view import View
 from sessiond.visible import counted
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
-from sessiond_client.generated.results import ForestNode, SessionInfo
+from sessiond_client.generated.results import ForestNode, LookProgress, SessionInfo
 
 __all__ = ["SessionsView"]
 
@@ -139,19 +139,24 @@ class SessionsView(Acting, View):
         """Read what is shown anew, as many sessions as are shown."""
         is_forest, is_all = self.is_forest, self.is_all
         items: Sequence[Item]
-        if is_forest:
-            scope: ForestOptions = {"layout": True, "scope": "all" if is_all else "project"}
-            if not is_all:
-                scope["cwd"] = self.browser.project
-            items, cursor = (await client.catalog_forest(**scope)).nodes, None
-        else:
-            # A list that was shown whole has room for a new session.
-            shown = len(self.rows.items) + (_PAGE if self._next_cursor is None else 0)
-            limit = min(_PAGE_MAX, max(_PAGE, shown))
-            page = await client.list(limit=limit, **self._scope())
-            items, cursor = page.sessions, page.next_cursor
-        if (is_forest, is_all) == (self.is_forest, self.is_all) and self.is_attached:
-            self._show(items, cursor)
+        looking: LookProgress | None = None
+        while True:
+            if is_forest:
+                scope: ForestOptions = {"layout": True, "scope": "all" if is_all else "project"}
+                if not is_all:
+                    scope["cwd"] = self.browser.project
+                items, cursor = (await client.catalog_forest(**scope)).nodes, None
+            else:
+                # A list that was shown whole has room for a new session.
+                shown = len(self.rows.items) + (_PAGE if self._next_cursor is None else 0)
+                limit = min(_PAGE_MAX, max(_PAGE, shown))
+                page = await client.list(limit=limit, whole=False, **self._scope())
+                items, cursor, looking = page.sessions, page.next_cursor, page.looking
+            if (is_forest, is_all) != (self.is_forest, self.is_all) or not self.is_attached:
+                return
+            self._show(items, cursor, looking)
+            if looking is None:
+                return
 
     async def _load_more(self, client: Client) -> None:
         cursor, is_all = self._next_cursor, self.is_all
@@ -164,7 +169,9 @@ class SessionsView(Acting, View):
         if cursor == self._next_cursor and is_all == self.is_all:
             self._show([*self.rows.items, *page.sessions], page.next_cursor)
 
-    def _show(self, items: Sequence[Item], cursor: str | None) -> None:
+    def _show(
+        self, items: Sequence[Item], cursor: str | None, looking: LookProgress | None = None
+    ) -> None:
         """Show sessions; the cursor stays at its session, and at the first one if it stood there."""
         self._next_cursor = cursor
         current = self.rows.current
@@ -173,10 +180,12 @@ class SessionsView(Acting, View):
         self.rows.show(items, at)
         where = "all projects" if self.is_all else self.browser.project
         what = "Forest" if self.is_forest else "Sessions"
-        self.title_is(
-            f"{what} of {where}", counted(len(items), "session", has_more=cursor is not None)
-        )
-        if not items:
+        has_more = cursor is not None or looking is not None
+        said = counted(len(items), "session", has_more=has_more)
+        if looking is not None and looking.total is not None:
+            said += f", {looking.done} of {counted(looking.total, 'file')} read"
+        self.title_is(f"{what} of {where}", said)
+        if not (items or looking):
             more = "" if self.is_all else "; a shows those of all projects"
             self.say(f"no session here yet: `sessiond new` makes one{more}")
 

@@ -90,6 +90,7 @@ class Service:
         self.live_catalog = LiveCatalog(
             store,
             environment,
+            tasks,
             actors=lambda: self.registry.open_actors(),
             has_open=lambda session_id: self.registry.describes(session_id),
         )

@@ -10,10 +10,11 @@ import msgspec
 from sessiond.cli.arguments import FOLDER, MOMENT, archived_option, project_options
 from sessiond.cli.connect.conversation import answer, ask_long, connected, read
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.output import note
+from sessiond.cli.ui.output import is_terminal, note
 from sessiond.cli.ui.pager import pager_option
-from sessiond.cli.ui.session_list import session_blocks, session_table
+from sessiond.cli.ui.session_list import session_blocks, session_table, sessions_so_far
 from sessiond.model.ids import is_session_id
+from sessiond.visible import counted
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -111,21 +112,62 @@ def list_sessions(
     filters["tags"] = list(filters["tags"]) or None
     is_filtered = any(value is not None for value in filters.values())
     with connected(shared) as client:
+        is_watched = is_terminal() and not shared.as_json
         if all_pages:
-            found = _all_pages(client, filters)
+            found = _all_pages(client, filters, is_watched=is_watched)
+        elif is_watched:
+            found = _page_in_sight(client, filters, limit)
         else:
-            found = ask_long(client, "session/list", **filters, limit=limit)
+            found = _page(client, filters, limit)
     answer(shared, found, lambda page: _show(page, group, is_filtered=is_filtered))
 
 
-def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
+def _page(
+    client: BlockingClient, filters: dict[str, Any], limit: int, *, whole: bool | None = None
+) -> bytes:
+    from sessiond_client import RpcError
+
+    try:
+        return ask_long(client, "session/list", **filters, limit=limit, whole=whole)
+    except RpcError as error:
+        if error.data.get("path") != "whole":
+            raise
+        # An older daemon has whole lists only.
+        return ask_long(client, "session/list", **filters, limit=limit)
+
+
+def _page_in_sight(client: BlockingClient, filters: dict[str, Any], limit: int) -> bytes:
+    """Return a page of the list, and show meanwhile what is found so far.
+
+    The page is whole as soon as no session that is still to be read can come before its last one.
+    """
+    found = _page(client, filters, limit, whole=False)
+    if (page := read(found))["looking"] is None:
+        return found
+    with sessions_so_far() as show:
+        while (looking := page["looking"]) is not None and not _is_settled(page, filters, limit):
+            show(page["sessions"], looking)
+            found = _page(client, filters, limit, whole=False)
+            page = read(found)
+    return found
+
+
+def _is_settled(page: dict[str, Any], filters: dict[str, Any], limit: int) -> bool:
+    until, sessions = page["looking"]["until"], page["sessions"]
+    is_latest_first = filters["sort"] in {None, "updated_at"} and filters["order"] != "asc"
+    return bool(
+        is_latest_first and until and len(sessions) == limit and sessions[-1]["updated_at"] > until
+    )
+
+
+def _all_pages(client: BlockingClient, filters: dict[str, Any], *, is_watched: bool) -> bytes:
     """Return all pages as one."""
-    whole = read(ask_long(client, "session/list", **filters, limit=_PAGE))
+    whole = read((_page_in_sight if is_watched else _page)(client, filters, _PAGE))
     while whole["next_cursor"] is not None:
         filters["cursor"] = whole["next_cursor"]
-        page = read(ask_long(client, "session/list", **filters, limit=_PAGE))
+        page = read(_page(client, filters, _PAGE))
         whole["sessions"] += page["sessions"]
-        whole["next_cursor"] = page["next_cursor"]
+        whole["next_cursor"], whole["looking"] = page["next_cursor"], page["looking"]
     return msgspec.json.encode(whole)
 
 
@@ -140,6 +182,8 @@ def _show(page: dict[str, Any], group: str | None, *, is_filtered: bool) -> None
         )
     else:
         note(_NONE_YET)
+    if (looking := page["looking"]) is not None:
+        note(f"{looking['done']} of {counted(looking['total'], 'file')} read, the newest first.")
     if page["next_cursor"] is not None:
         note("There are more sessions: list all with --all, or use filters.")
     for file in page.get("unreadable", ()):

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from shutil import get_terminal_size
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -19,12 +19,16 @@ import msgspec
 from sessiond.cli.ui.text import cells, fitted, one_line
 from sessiond.visible import spelled_out
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 __all__ = [
     "columns",
     "drawing",
     "emit",
     "emit_line",
     "emit_raw",
+    "grid",
     "is_terminal",
     "note",
     "say",
@@ -140,7 +144,9 @@ def table(
         for row in shown:
             _stacked(headings, row, cut)
     else:
-        _drawn(headings, shown, cut)
+        from rich.console import Console
+
+        Console(highlight=False).print(grid(headings, shown, cut))
 
 
 def _least_width(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence[str]) -> int:
@@ -170,8 +176,8 @@ def _stacked(headings: Sequence[str], row: Sequence[str], cut: Sequence[str]) ->
             click.echo(_GAP + fitted(cell, width - len(_GAP)))
 
 
-def _drawn(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence[str]) -> None:
-    from rich.console import Console
+def grid(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence[str]) -> Table:
+    """Return rows, of one line each, aligned under headings."""
     from rich.table import Table
     from rich.text import Text
 
@@ -186,4 +192,4 @@ def _drawn(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence
         drawn.add_column(heading, no_wrap=heading not in cut, min_width=max(least, len(heading)))
     for row in rows:
         drawn.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
-    Console(highlight=False).print(drawn)
+    return drawn

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
-from sessiond.cli.ui.output import is_terminal, say, table, terminal_width
+from sessiond.cli.ui.output import grid, is_terminal, say, table, terminal_width
 from sessiond.cli.ui.render import folder, short_session_ids, when
 from sessiond.cli.ui.text import fitted, one_line
 from sessiond.visible import counted
 
-__all__ = ["session_blocks", "session_table"]
+__all__ = ["session_blocks", "session_table", "sessions_so_far"]
 
 Json = Mapping[str, Any]
 
@@ -27,12 +29,31 @@ def session_table(sessions: Sequence[Json]) -> None:
 
     A terminal shows the agents where there are several, and on more columns the models and tokens.
     """
-    if not is_terminal() or len({session["agent_program"] for session in sessions}) == 1:
-        headings: tuple[str, ...] = _ALONE
-    else:
-        headings = _headings("AGENT")
-    ids = short_session_ids(session["id"] for session in sessions)
-    _print(headings, sessions, ids)
+    headings, rows = _table(sessions)
+    table(headings, rows, cut=_CUT)
+
+
+@contextmanager
+def sessions_so_far() -> Generator[Callable[[Sequence[Json], Json], None]]:
+    """Yield a function that shows the sessions that a look has found so far, and how far the look is.
+
+    The first of them stand on standard error of a terminal, and are wiped at the end.
+    """
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+
+        def show(sessions: Sequence[Json], looking: Json) -> None:
+            total = looking["total"]
+            said = (
+                "" if total is None else f"list: {looking['done']} of {counted(total, 'file')} read"
+            )
+            shown = sessions[: max(1, console.size.height - 3)]
+            live.update(Group(grid(*_table(shown), _CUT), said), refresh=True)
+
+        yield show if sys.stderr.isatty() else lambda _sessions, _looking: None
 
 
 def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
@@ -46,18 +67,30 @@ def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
         blocks.setdefault(session["agent_program"] or "", []).append(session)
     for at, (agent, block) in enumerate(blocks.items()):
         if not is_terminal():
-            _print(_ALONE, block, ids)
+            table(_ALONE, _rows(_ALONE, block, ids), cut=_CUT)
             continue
         if at:
             say("")
         count = counted(len(block), "session", has_more=has_more)
         say(f"{agent}: {count}")
-        _print(_headings(), block, ids)
+        table(_headings(), _rows(_headings(), block, ids), cut=_CUT)
 
 
-def _print(headings: Sequence[str], sessions: Sequence[Json], ids: Mapping[str, str]) -> None:
+def _table(sessions: Sequence[Json]) -> tuple[Sequence[str], list[list[str]]]:
+    """Return the headings of a table of sessions, and the rows."""
+    if not is_terminal() or len({session["agent_program"] for session in sessions}) == 1:
+        headings: tuple[str, ...] = _ALONE
+    else:
+        headings = _headings("AGENT")
+    ids = short_session_ids(session["id"] for session in sessions)
+    return headings, _rows(headings, sessions, ids)
+
+
+def _rows(
+    headings: Sequence[str], sessions: Sequence[Json], ids: Mapping[str, str]
+) -> list[list[str]]:
     rows = [_session_row(one, ids[one["id"]]) for one in _below_parents(sessions)]
-    table(headings, [[row[name] for name in headings] for row in rows], cut=_CUT)
+    return [[row[name] for name in headings] for row in rows]
 
 
 def _headings(*more: str) -> tuple[str, ...]:

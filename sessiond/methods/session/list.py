@@ -31,6 +31,7 @@ from sessiond.methods._shared.common import (
     require_time,
 )
 from sessiond.model.times import TimeText, rfc3339
+from sessiond.service.listing.pages import LookProgress, Selection
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.store.listed import Unreadable
 
@@ -60,20 +61,25 @@ class ListParams(Params):
     order: Literal["asc", "desc"] | None = None
     limit: int | None = None
     cursor: str | None = None
+    whole: bool = True
 
 
 class ListResult(Struct, frozen=True):
-    """Page of sessions, and the files in the session folders that cannot be read as sessions."""
+    """Page of sessions, and the files in the session folders that cannot be read as sessions.
+
+    `looking` tells of a look at the sessions that goes on behind a page that need not be whole.
+    """
 
     sessions: list[SessionInfo]
     next_cursor: str | None
     revision: int
     unreadable: list[Unreadable]
+    looking: LookProgress | None
 
 
 def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
     """Query the catalog in a worker thread."""
-    limit = page_limit(params.limit)
+    page_limit(params.limit)
     service = client.service
     if params.profile not in {None, service.profile}:
         raise InvalidParams(
@@ -84,41 +90,39 @@ def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
     query = _query(params)
     if query.root is None:
         after = _position(query, params.cursor)
-        service.look(call, lambda: _list(client, query, limit, after, call))
+        service.look(call, lambda: _list(client, query, params, after, call))
     else:
-        service.look(call, lambda: _list_below(client, query, limit, params.cursor, call))
+        service.look(call, lambda: _list_below(client, query, params, call))
     return DEFERRED
 
 
-async def _list_below(
-    client: Client, query: Query, limit: int, cursor: str | None, call: Call[Client]
-) -> Raw:
+async def _list_below(client: Client, query: Query, params: ListParams, call: Call[Client]) -> Raw:
     """List the files below a folder; a root may be named in any spelling of its path."""
     assert query.root is not None
     service = client.service
     find = partial(service.store.folder_of, query.root)
     root = await service.with_named_file(query.root, find)
     query = structs.replace(query, root=root)
-    return await _list(client, query, limit, _position(query, cursor), call)
+    return await _list(client, query, params, _position(query, params.cursor), call)
 
 
 async def _list(
-    client: Client, query: Query, limit: int, after: Position | None, call: Call[Client]
+    client: Client, query: Query, params: ListParams, after: Position | None, call: Call[Client]
 ) -> Raw:
-    page = await client.service.live_catalog.select(query, limit, after, call)
+    limit, lists = page_limit(params.limit), client.service.live_catalog
+    page = await lists.select(query, limit, after, call, whole=params.whole)
     more = None if page.last is None else cursor_of(query, page.last)
-    return raw(_spliced(page.sessions, more, page.revision, page.unreadable))
+    return raw(_spliced(page, more))
 
 
-def _spliced(
-    sessions: list[bytes], more: str | None, revision: int, unreadable: list[Unreadable]
-) -> Iterator[bytes]:
+def _spliced(page: Selection, more: str | None) -> Iterator[bytes]:
     yield b'{"sessions":['
-    yield b",".join(sessions)
-    yield b'],"next_cursor":%s,"revision":%d,"unreadable":%s}' % (
+    yield b",".join(page.sessions)
+    yield b'],"next_cursor":%s,"revision":%d,"unreadable":%s,"looking":%s}' % (
         encode(more),
-        revision,
-        encode(unreadable),
+        page.revision,
+        encode(page.unreadable),
+        encode(page.looking),
     )
 
 

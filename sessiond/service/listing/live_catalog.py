@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
+from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog
@@ -31,17 +32,19 @@ from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import (
     CATALOG_FLUSH_SECONDS,
     FIRST_SCAN_SECONDS,
+    GLANCE_SECONDS,
     MISS_SECONDS,
     RETRY_AFTER_MS,
     ROOT_POLL_SECONDS,
 )
 from sessiond.model.events import CatalogChange
-from sessiond.model.times import unix_ms
+from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.looks import ActorLooks
+from sessiond.service.listing.pages import LookProgress
 from sessiond.service.listing.questions import Questions
 from sessiond.service.listing.whole_figures import WholeFigures
 from sessiond.service.log.open_session import OpenSession
@@ -79,6 +82,7 @@ class LiveCatalog:
         self,
         store: SessionStore,
         environment: Environment,
+        tasks: TaskGroup,
         *,
         actors: Callable[[], Iterable[SessionActor]],
         has_open: Callable[[str], bool],
@@ -92,6 +96,7 @@ class LiveCatalog:
         self._store = store
         self._catalog: Catalog = store.catalog
         self._environment = environment
+        self._tasks = tasks
         self._actors = actors
         self._scanner = store.scanner(has_open)
         self._looks = ActorLooks(self._scanner, actors, self.touch)
@@ -108,6 +113,10 @@ class LiveCatalog:
         self._scanning = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
+        self._look_behind: anyio.Event | None = None
+        """Event of the end of a look whose askers do not wait for the end; None where no such look was begun."""
+        self._look_failed: Exception | None = None
+        """Exception that such a look ended with."""
         self._open_stored = -1
         """Generation of the catalog's file that has the rows of the open sessions, which no scan reads."""
         self._first_is_due = anyio.Event()
@@ -132,6 +141,7 @@ class LiveCatalog:
             is_behind=lambda: self._is_behind,
             in_turn=self._in_turn,
             look_around=self._look_for,
+            glance=self._glance,
         )
         self.ask, self.select = questions.ask, questions.select
 
@@ -327,6 +337,42 @@ class LiveCatalog:
             await self._look_around()
         finally:
             self._waiting.remove(progress)
+
+    async def _glance(self, progress: Progress) -> LookProgress | None:
+        """Begin the look that a question is due for, and wait a moment for its end; return how far the look is.
+
+        The look goes on by itself. Returns None where no look is due, and behind its end. Raises what the look raised.
+        """
+        if self._look_behind is None:
+            if not await self._in_turn(self._scanner.is_due):
+                return None
+            self._look_behind, self._look_failed = anyio.Event(), None
+            self._tasks.start_soon(self._look_on, self._look_behind)
+        over = self._look_behind
+        self._waiting.append(progress)
+        try:
+            with anyio.move_on_after(GLANCE_SECONDS):
+                await over.wait()
+        finally:
+            self._waiting.remove(progress)
+        if over.is_set():
+            self._look_behind = None
+            if self._look_failed is not None:
+                raise self._look_failed
+            return None
+        done, total = self._scan or (0, None)
+        unread_ns = self._scanner.unread_ns
+        until = None if unread_ns is None else rfc3339(unread_ns // 1_000_000 / 1000)
+        return LookProgress(done, total, until)
+
+    async def _look_on(self, over: anyio.Event) -> None:
+        self.scan_now()
+        try:
+            await self._look_around()
+        except Exception as error:  # noqa: BLE001 - each question that waits for the look raises it
+            self._look_failed = error
+        finally:
+            over.set()
 
     async def look_for_files(self) -> bool:
         """Look once for files that programs have put into roots since the call; return whether any may be there.

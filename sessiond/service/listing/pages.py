@@ -13,22 +13,38 @@ from msgspec import Raw, Struct
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.limits import KEPT_PAGE_BYTES_MAX, KEPT_PAGES_MAX
+from sessiond.model.times import TimeText
 from sessiond.service.store.listed import Unreadable
 
-__all__ = ["Pages", "Selection"]
+__all__ = ["LookProgress", "Pages", "Selection"]
 
 _Asked = tuple[Query, int, Position | None]
 
 _syntax: Final = msgspec.json.Decoder(Raw)
 
 
+class LookProgress(Struct, frozen=True):
+    """Progress of a look at the sessions: `done` of `total` are read; `total` is null before they are counted.
+
+    The files that are still to be read were written at `until` or before; null where that is not known.
+    """
+
+    done: int
+    total: int | None
+    until: TimeText | None
+
+
 class Selection(Struct, frozen=True):
-    """A page: each session's info as JSON, and the position of the last one if there are more."""
+    """A page: each session's info as JSON, and the position of the last one if there are more.
+
+    `looking` tells of a look under way, behind which there may be more; None for a page of all sessions.
+    """
 
     sessions: list[bytes]
     last: Position | None
     revision: int
     unreadable: list[Unreadable]
+    looking: LookProgress | None = None
 
 
 class Pages:

@@ -17,7 +17,7 @@ from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError, StorageError
 from sessiond.limits import UNREADABLE_SHOWN_MAX
 from sessiond.service.listing.looks import ActorLooks
-from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.listing.pages import LookProgress, Pages, Selection
 from sessiond.service.listing.whole_figures import WholeFigures
 from sessiond.service.log.out_of_sight import require_current_lists, stale_meta
 from sessiond.service.ports import Asker, Progress
@@ -55,8 +55,13 @@ class Questions:
         is_behind: Callable[[], bool],
         in_turn: InTurn,
         look_around: Callable[[Progress], Awaitable[None]],
+        glance: Callable[[Progress], Awaitable[LookProgress | None]],
     ) -> None:
-        """Take `is_behind`, true while rows are lost, and `look_around`, which runs a scan and reports how far it is."""
+        """Take `is_behind`, true while rows are lost, and two ways of looking, which report how far they are.
+
+        `look_around` runs a scan to its end. `glance` waits a moment for one, and returns how far the scan is by
+        then; None behind its end.
+        """
         self._store = store
         self._scanner = scanner
         self._looks = looks
@@ -66,12 +71,22 @@ class Questions:
         self._is_behind = is_behind
         self._in_turn = in_turn
         self._look_around = look_around
+        self._glance = glance
         self._pages = Pages()
 
     async def select(
-        self, query: Query, limit: int, after: Position | None, asker: Asker
+        self,
+        query: Query,
+        limit: int,
+        after: Position | None,
+        asker: Asker,
+        *,
+        whole: bool = True,
     ) -> Selection:
-        """Return a page of a list; of one in the order of figures, behind the reading of all figures."""
+        """Return a page of a list; of one in the order of figures, behind the reading of all figures.
+
+        A page that need not be `whole` comes a moment after it was asked for, and says how far the look is.
+        """
 
         def page(catalog: Catalog) -> Selection:
             found = self._pages.page(catalog, self._revision(), query, limit, after)
@@ -82,6 +97,12 @@ class Questions:
                 unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
             )
 
+        if not whole:
+            looking = await self._glance(asker.progress)
+            if looking is not None:
+                return structs.replace(
+                    await self._in_turn(lambda: page(self._store.catalog)), looking=looking
+                )
         found = await self.ask(page, asker)
         if query.sort == "message_count" and after is None:
             # A file that was just written to may be looked at once more, and be a part again.

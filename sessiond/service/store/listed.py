@@ -123,6 +123,11 @@ class Scanner(Protocol):
         """Time of the last look whose findings lists show; empty before the first one."""
         ...
 
+    @property
+    def unread_ns(self) -> int | None:
+        """Time of a scan under way: no file that the scan has still to read was written behind it. None if unknown."""
+        ...
+
     def watched(self) -> None:
         """Take note that a connection watches lists from now on. Called on the loop."""
         ...

@@ -164,6 +164,7 @@ class ListOptions(Timed, total=False):
     order: Literal["asc", "desc"]
     limit: int
     cursor: str
+    whole: bool
 
 
 class ContinueOptions(Timed, total=False):

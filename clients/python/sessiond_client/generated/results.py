@@ -46,6 +46,7 @@ __all__ = [
     "Label",
     "LabelPage",
     "Lease",
+    "LookProgress",
     "MergePlan",
     "MergeSource",
     "Merged",
@@ -213,13 +214,29 @@ class UnreadableFile(Struct, frozen=True):
     reason: str = ""
 
 
+class LookProgress(Struct, frozen=True):
+    """Progress of a look at the sessions: `done` of `total` are read; `total` is null before they are counted.
+
+    The files that are still to be read were written at `until` or before; null where that is not
+    known.
+    """
+
+    done: int
+    total: int | None = None
+    until: str | None = None
+
+
 class SessionPage(Struct, frozen=True):
-    """Page of sessions, and the files in the session folders that cannot be read as sessions."""
+    """Page of sessions, and the files in the session folders that cannot be read as sessions.
+
+    `looking` tells of a look at the sessions that goes on behind a page that need not be whole.
+    """
 
     sessions: list[SessionInfo]
     next_cursor: str | None = None
     revision: Any = None
     unreadable: list[UnreadableFile] = []
+    looking: LookProgress | None = None
 
 
 class AppendedEntry(Struct, frozen=True):

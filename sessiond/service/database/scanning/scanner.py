@@ -49,6 +49,8 @@ class _Scan(Struct):
 class DatabaseScanner:
     """The state of the rows when they were looked at last, and the scanner of the folders."""
 
+    unread_ns = None
+
     def __init__(  # noqa: PLR0913 - what is compared, and who is told
         self,
         database: SessionDatabase,

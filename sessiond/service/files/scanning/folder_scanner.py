@@ -68,6 +68,7 @@ class FolderScanner:
 
     unanswered = 0
     shown_at = ""
+    unread_ns: int | None = None
 
     def __init__(
         self,
@@ -105,6 +106,8 @@ class FolderScanner:
         self._seen: dict[str, Fingerprint] = {}
         # Files of roots whose ids the reading of the files will tell.
         self._arrived: dict[str, FileStat] = {}
+        # The time of the last of them that was read.
+        self._read_ns: int | None = None
         # Those of them that could not be read, since their root did not answer.
         self._put_off: dict[str, FileStat] = {}
         self._unreadable: dict[str, str] = {}
@@ -297,6 +300,7 @@ class FolderScanner:
             raise
         finally:
             self._running = False
+            self._read_ns = self.unread_ns = None
 
     def _run(
         self, roots: tuple[Root, ...], expected: set[str], store: StoreRead, report: Report
@@ -508,9 +512,14 @@ class FolderScanner:
     def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
         """Yield what each file that may have changed was read to; None without a new row."""
         arrived, self._arrived, self._put_off = self._put_off | self._arrived, {}, {}
-        recorded = set(touched)
-        for path, found in arrived.items():
-            yield self._read_arrived(Path(path), found, recorded)
+        for session_id in touched:
+            yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
+        recorded = set[str]()
+        for path, found in sorted(arrived.items(), key=_newest_first):
+            row = self._read_arrived(Path(path), found, recorded)
+            self._read_ns = found.st_mtime_ns
+            yield row
+        self._read_ns = None
         for session_id in sorted(recorded):
             yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
 
@@ -566,6 +575,7 @@ class FolderScanner:
             self._seen[str(path)] = fingerprint_of(found)
 
     def _put(self, rows: list[Read], gone: list[str], store: StoreRead) -> None:
+        """Store rows, and tell how far lists are whole by then."""
         # The actor of a session that was opened meanwhile reports its changes.
         rows = [read for read in rows if not self._is_open(read[0].session_id)]
         # So does the actor of a session that was deleted and made again meanwhile.
@@ -581,6 +591,7 @@ class FolderScanner:
             self._expected |= {row.session_id for row, _ in rows} - {
                 row.session_id for row in stored
             }
+        self.unread_ns = self._read_ns
 
     def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
         """Return the new row of a session, if it needs one, and the mark recorded before."""
@@ -702,6 +713,11 @@ class FolderScanner:
         self._renamed.discard(session_id)
         self._unreadable.pop(str(path), None)
         return row
+
+
+def _newest_first(arrived: tuple[str, FileStat]) -> tuple[int, str]:
+    path, found = arrived
+    return -found.st_mtime_ns, path
 
 
 def _state(found: FileStat) -> tuple[int, ...]:
