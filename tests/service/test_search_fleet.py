@@ -1,0 +1,181 @@
+"""Lists and searches of a year of sessions of five agents: all that is there, nothing else, at one cost."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.journal.disk.files import FileStat
+from sessiond.service.external.watcher import PollingWatcher
+from sessiond.system import SYSTEM
+from sessiond.testing.wire import Wire
+from tests.kit.fleet import Fleet
+from tests.kit.house import House
+from tests.kit.inotify import inotify_watcher
+from tests.kit.roots import add_root, ids
+from tests.service.test_roots import Counting
+
+FILES = 60
+MORE = 600
+
+
+async def add_roots(wire: Wire, fleet: Fleet) -> None:
+    """Make the folders of a fleet roots."""
+    for kind, root in fleet.roots.items():
+        await add_root(wire, root, kind)
+
+
+async def found_exactly(wire: Wire, fleet: Fleet, word: str, *, parts: bool) -> bool:
+    """Search a word; require each message that has it, and no other; return whether there is any."""
+    answer = await wire.call("session/search", query=word, subagents=parts)
+    assert "unreadable" not in answer
+    # A header has the title, which is the first prompt.
+    found = Counter(hit["session_id"] for hit in answer["hits"] if hit["entry_id"] is not None)
+    assert found == fleet.holders(word, parts=parts), word
+    for hit in answer["hits"]:
+        assert hit["session_id"] in found, word
+        assert fleet.has(hit["snippet"], word), (word, hit["snippet"])
+    return bool(found)
+
+
+async def test_two_hundred_queries_in_ten_scripts_find_each_place_in_a_fleet_and_no_other(
+    real_house: House, tmp_path: Path
+) -> None:
+    fleet = Fleet(tmp_path.resolve() / "agents")
+    fleet.fill(FILES)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_roots(wire, fleet)
+        assert await ids(wire, subagents=True) == sorted(fleet.sessions)
+        found = [await found_exactly(wire, fleet, word, parts=True) for word in fleet.words]
+        assert found == [True] * 200
+        in_parts = [
+            one for one in fleet.words if fleet.holders(one) != fleet.holders(one, parts=False)
+        ]
+        assert len(in_parts) > 50
+        for word in in_parts:
+            await found_exactly(wire, fleet, word, parts=False)
+
+
+class Looks(Counting):
+    """A disk that counts the names at which it looks; a folder counts with all its names."""
+
+    names = 0
+
+    def stat(self, path: Path) -> FileStat:
+        self.names += 1
+        return super().stat(path)
+
+    def stats(self, folder: Path) -> dict[str, FileStat]:
+        found = super().stats(folder)
+        self.names += 1 + len(found)
+        return found
+
+    def lstat(self, path: Path) -> FileStat:
+        self.names += 1
+        return super().lstat(path)
+
+    def exists(self, path: Path | str) -> bool:
+        self.names += 1
+        return super().exists(path)
+
+    def listdir(self, folder: Path) -> list[str]:
+        self.names += 1
+        return super().listdir(folder)
+
+
+Costs = tuple[int, int]
+"""Statements of SQLite, and names that were looked at."""
+Ask = Callable[[Wire, Fleet], Awaitable[object]]
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets every statement of the daemon from now on, without SQLite's own below it."""
+    found: list[str] = []
+
+    def note(statement: str) -> None:
+        if not statement.startswith("--"):
+            found.append(statement)
+
+    connect = sqlite3.connect
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.set_trace_callback(note)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return found
+
+
+async def later_cost(
+    home: Path, statements: list[str], files: int, ask: Ask, *, one_grows: bool = False
+) -> Costs:
+    """Return what a question costs that was asked before, in a fleet in which at most one session grew since."""
+    fleet = Fleet(home / f"agents-{files}")
+    fleet.fill(files)
+    disk = Looks(home / f"home-{files}")
+    watcher = inotify_watcher(PollingWatcher(disk))
+    async with disk.house.daemon(watcher) as daemon, daemon.connect() as wire:
+        await add_roots(wire, fleet)
+        for _ in range(2):
+            await ask(wire, fleet)
+        if one_grows:
+            fleet.append(next(iter(fleet.sessions.values())))
+        disk.names = 0
+        statements.clear()
+        await ask(wire, fleet)
+        return len(statements), disk.names
+
+
+def require_same(small: Costs, large: Costs) -> None:
+    """Require that no cost grows by more than half."""
+    assert all(many <= 1.5 * few for few, many in zip(small, large, strict=True)), (small, large)
+
+
+def listing(wire: Wire, _fleet: Fleet) -> Awaitable[object]:
+    """List the newest sessions."""
+    return wire.call("session/list", limit=20)
+
+
+def searching(wire: Wire, fleet: Fleet) -> Awaitable[object]:
+    """Search a word that one message has."""
+    word = next(one for one in fleet.words if sum(fleet.holders(one).values()) == 1)
+    return found_exactly(wire, fleet, word, parts=True)
+
+
+needs_notices = pytest.mark.skipif(not SYSTEM.has_inotify, reason="this system has no inotify")
+
+
+@needs_notices
+@pytest.mark.parametrize("one_grows", [False, True])
+async def test_a_later_list_costs_the_same_at_ten_times_the_files(
+    tmp_path: Path, statements: list[str], *, one_grows: bool
+) -> None:
+    small, large = [
+        await later_cost(tmp_path.resolve(), statements, files, listing, one_grows=one_grows)
+        for files in (FILES, MORE)
+    ]
+    require_same(small, large)
+
+
+@needs_notices
+@pytest.mark.xfail(
+    raises=AssertionError,
+    strict=True,
+    reason="a search writes the number of each session that it covers into a table: issue 39, number 1",
+)
+@pytest.mark.parametrize("one_grows", [False, True])
+async def test_a_later_search_costs_the_same_at_ten_times_the_files(
+    tmp_path: Path, statements: list[str], *, one_grows: bool
+) -> None:
+    small, large = [
+        await later_cost(tmp_path.resolve(), statements, files, searching, one_grows=one_grows)
+        for files in (FILES, MORE)
+    ]
+    require_same(small, large)
