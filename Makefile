@@ -38,7 +38,7 @@ help:
 	@echo 'make clients     each client of ours and of other makes against a daemon'
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
 	@echo 'make search      what is drawn by dice or takes long; MINUTES=30 SEED=7, PART=torture, PART=interop SLICE=1/2'
-	@echo '                 parts: luck hesitation drawn torture siege fuzz vanishing crowd greedy; interop long clocks trio elsewhere pythons mutants'
+	@echo '                 parts: luck hesitation drawn torture siege fuzz vanishing fleet crowd greedy; interop long clocks trio elsewhere pythons mutants'
 	@echo 'make bench       measurements against the goals'
 	@echo 'make stuck-client  200,000 appends beside a stopped subscriber, seven pairs (ten minutes)'
 	@echo 'make schema      write what is generated from the types of the protocol'

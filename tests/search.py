@@ -170,6 +170,9 @@ DRAWN: Final[Mapping[str, Drawn]] = {
     "vanishing": Drawn(
         3, _program("vanishing", "tests.vanishing", "--minutes", "{minutes}", "--seed", "{seed}")
     ),
+    "fleet": Drawn(
+        3, _program("fleet", "tests.fleet", "--minutes", "{minutes}", "--seed", "{seed}")
+    ),
     "crowd": Drawn(1, _program("crowd", "tests.crowd.run", "many")),
     "greedy": Drawn(
         2,

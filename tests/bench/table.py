@@ -20,6 +20,7 @@ from tests.bench.rows import (
     durable_against_pi,
     durable_against_sqlite,
     fanout,
+    fleet,
     group_commit,
     idle,
     instrument,
@@ -56,4 +57,5 @@ ROWS: Final[tuple[Row, ...]] = (
     database_appends.ROW,
     database_sizes.ROW,
     language_server.ROW,
+    fleet.ROW,
 )

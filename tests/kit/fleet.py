@@ -115,6 +115,8 @@ class Session(Struct):
     cwd: str
     parent: str | None = None
     """The session that started this one for a task."""
+    changed: int = 0
+    """Time of the last change: long past, so that no program has to wait, and never the same twice."""
     turns: int = 0
     words: Counter[str] = msgspec.field(default_factory=Counter)
 
@@ -254,6 +256,8 @@ class Fleet:
     def _put(self, session: Session, words: Sequence[str]) -> list[_Row]:
         """Store the next turns of a session; return the statements for it, where it is in a database."""
         turns = self._turns(words)
+        self._writes += 1
+        session.changed = session.began + self._writes
         if session.kind == "opencode":
             rows = [*_opencode(session, turns)]
         else:
@@ -274,10 +278,7 @@ class Fleet:
             _describe(session)
         with path.open("wb" if is_first else "ab") as file:
             file.write(data)
-        # Long past, so that no program has to wait; and never the same twice.
-        self._writes += 1
-        time = session.began + self._writes
-        os.utime(path, (time, time))
+        os.utime(path, (session.changed, session.changed))
 
     def _turns(self, words: Sequence[str]) -> list[_Turn]:
         """Return turns of a drawn size, in which each word has a message of its own."""
@@ -413,12 +414,12 @@ _WRITERS: Final = {"claude-code": _claude, "codex": _codex, "gemini-cli": _gemin
 
 
 def _opencode(session: Session, turns: Sequence[_Turn]) -> Iterator[_Row]:
-    began = session.began * 1000
+    changed = 1000 * session.changed
     if not session.turns:
-        times = {"time_created": began, "time_updated": began}
+        times = {"time_created": 1000 * session.began, "time_updated": changed}
         yield with_session(session.id, directory=session.cwd, title="a talk", **times)
     for number, turn in enumerate(turns, session.turns):
-        time = began + 1000 * _STEP_SECONDS * number
+        time = changed + 1000 * _STEP_SECONDS * number
         asked, answered = (f"msg_{session.id}_{number}{part}" for part in "ab")
         at = time - BEGAN
         yield from with_message(session.id, asked, at, {"role": "user"}, text(turn.prompt))

@@ -19,6 +19,7 @@ UNITS = {
     "p99_us": "us p99",
     "us_each": "us each",
     "ms": "ms",
+    "first_row": "ms",
     "first": "ms",
     "hover": "ms",
     "step": "ms",
@@ -31,6 +32,8 @@ UNITS = {
     "cpu": "% CPU",
     "kib": "KiB each",
     "mib": "MiB",
+    "index": "MiB",
+    "memory": "MiB",
 }
 HEADINGS = ("case", "metric", "ours", "peer", "ratio", "min..max", "goal", "verdict")
 
