@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,9 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiond.rpc.progress import NO_PROGRESS
+from sessiond.service.exporting.documents.document import DocumentName, DocumentRequest, document
 from sessiond.service.exporting.documents.json_document import PARTS
+from sessiond.service.exporting.documents.source import State
 from sessiond.service.exporting.documents.visible import one_line, visible
 from sessiond.service.exporting.documents.walk import branches
+from sessiond.service.log.session_info import head_infos
 from tests.kit.documents import made, native
 from tests.kit.in_memory import opened_lines
 from tests.kit.sessions import stored_entry, stored_message
@@ -32,6 +37,35 @@ FORKED = native(
     tags=["x", "y"],
     title="A title",
 )
+
+
+# -- memory -----------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("form", ["json", "markdown", "html"])
+def test_a_document_holds_few_of_its_long_entries(form: DocumentName) -> None:
+    roles = ("user", "assistant", "tool")
+    talk = [
+        stored_message(f"n{n}", f"n{n - 1}" if n else None, roles[n % 3], "words " * (2 * MIB // 6))
+        for n in range(12)
+    ]
+    session = native(*talk)
+    index = session.session
+    state = State(index.seq, index.heads["main"].leaf, head_infos(index), session.whole())
+    size = 0
+    # The first document loads the templates.
+    made(FORKED, form)
+    tracemalloc.start()
+    try:
+        for piece in document(session, state, DocumentRequest(form), NO_PROGRESS):
+            size += len(piece)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert size > 24 * MIB - 1000
+    assert peak < 12 * MIB, f"{peak // MIB} MiB"
 
 
 # -- JSON -------------------------------------------------------------------------------

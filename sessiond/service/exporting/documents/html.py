@@ -17,6 +17,7 @@ from sessiond.limits import MARKDOWN_CHARS_MAX
 from sessiond.service.exporting.documents.pages import (
     TEMPLATES,
     PageBranch,
+    encoded,
     facts_of,
     page_branches,
     title_of,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["html_document", "rendered"]
 
 _LINKS: Final = ("http://", "https://", "mailto:")
-_PIECES_A_WRITE: Final = 200
 _GLIMPSE_CHARS: Final = 100
 _OUTLINED: Final = frozenset({"user", "summary"})
 """Entries that the outline shows, besides labelled ones."""
@@ -52,7 +52,7 @@ def html_document(source: DocumentSource) -> Iterator[bytes]:
             )
     outline: list[dict[str, Any]] = []
     style, script = _asset("page.css"), _asset("page.js")
-    pieces = _template().stream(
+    pieces = _template().generate(
         policy=_policy(style, script),
         style=_markup(style),
         script=_markup(script),
@@ -64,9 +64,7 @@ def html_document(source: DocumentSource) -> Iterator[bytes]:
         markdown_chars=MARKDOWN_CHARS_MAX,
         count=sum(len(branch.seqs) for branch in found),
     )
-    pieces.enable_buffering(_PIECES_A_WRITE)
-    for piece in pieces:
-        yield piece.encode()
+    return encoded(pieces)
 
 
 def _outlined(found: Iterator[PageBranch], outline: list[dict[str, Any]]) -> Iterator[PageBranch]:
@@ -79,7 +77,9 @@ def _outlined(found: Iterator[PageBranch], outline: list[dict[str, Any]]) -> Ite
             outline.append({"branch": branch.number, "length": branch.length, "depth": depth})
         for entry in branch.entries:
             if entry.word in _OUTLINED or entry.label:
-                outline.append({"entry": entry, "depth": depth, "branch": branch.number})
+                # The row stays to the end of the page, and needs none of the texts.
+                row = replace(entry, parts=[], notes=[])
+                outline.append({"entry": row, "depth": depth, "branch": branch.number})
             yield entry
 
     for branch in found:

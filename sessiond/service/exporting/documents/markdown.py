@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessiond.service.exporting.documents.pages import (
     TEMPLATES,
+    encoded,
     facts_of,
     page_branches,
     title_of,
@@ -25,20 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["markdown_document"]
 
-_PIECES_A_WRITE: Final = 200
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&])")
 
 
 def markdown_document(source: DocumentSource, *, every_branch: bool) -> Iterator[bytes]:
     """Yield the conversation in pieces. Raise StorageError, InvalidParams."""
-    pieces = _template().stream(
-        title=_in_line(title_of(source)),
-        facts=[(name, _in_line(value)) for name, value in facts_of(source)],
-        branches=page_branches(source, walked(source, every_branch=every_branch)),
+    return encoded(
+        _template().generate(
+            title=_in_line(title_of(source)),
+            facts=[(name, _in_line(value)) for name, value in facts_of(source)],
+            branches=page_branches(source, walked(source, every_branch=every_branch)),
+        )
     )
-    pieces.enable_buffering(_PIECES_A_WRITE)
-    for piece in pieces:
-        yield piece.encode()
 
 
 @cache
@@ -50,7 +49,7 @@ def _template() -> Template:
     environment = Environment(  # noqa: S701
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    environment.filters.update(in_line=_in_line, in_code=_in_code, fenced=_fenced)
+    environment.filters.update(in_line=_in_line, in_code=_in_code, fence=_fence)
     return environment.get_template("conversation.md")
 
 
@@ -64,8 +63,6 @@ def _in_code(text: str) -> str:
     return " ".join(text.split()).replace("`", "'")
 
 
-def _fenced(text: str) -> str:
-    """Return the text between fences that are longer than any run of backticks inside."""
-    runs = re.findall("`{3,}", text)
-    fence = "`" * max(3, *(len(run) + 1 for run in runs)) if runs else "```"
-    return f"{fence}\n{text}\n{fence}"
+def _fence(text: str) -> str:
+    """Return a fence for the text that is longer than any run of backticks inside."""
+    return "`" * (1 + max(map(len, re.findall("`{3,}", text)), default=2))

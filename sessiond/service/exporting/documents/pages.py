@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +13,12 @@ from sessiond.service.exporting.documents.source import DocumentSource
 from sessiond.service.exporting.documents.visible import one_line
 from sessiond.service.exporting.documents.walk import Branch, branches, path_alone
 
-__all__ = ["TEMPLATES", "PageBranch", "facts_of", "page_branches", "title_of", "walked"]
+__all__ = ["TEMPLATES", "PageBranch", "encoded", "facts_of", "page_branches", "title_of", "walked"]
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 _TITLE_CHARS: Final = 200
 _FACT_CHARS: Final = 500
+_PIECE_CHARS: Final = 256 * 1024
 
 
 class PageBranch(Struct, frozen=True):
@@ -48,10 +49,13 @@ def page_branches(source: DocumentSource, found: list[Branch]) -> Iterator[PageB
     order = (seq for branch in found for seq in branch.seqs)
     lines = source.lines(order)
 
+    def shown(seq: int, line: bytes) -> Shown:
+        return show(source, seq, line, labels.get(seq, ""))
+
     def entries(count: int) -> Iterator[Shown]:
         for _ in range(count):
-            seq, line = next(lines)
-            yield show(source, seq, line, labels.get(seq, ""))
+            # No name here holds the line, which may be long, while the entry is written.
+            yield shown(*next(lines))
 
     for branch in found:
         yield PageBranch(
@@ -64,6 +68,21 @@ def page_branches(source: DocumentSource, found: list[Branch]) -> Iterator[PageB
             fork_anchor=anchor_of(source, branch.fork) if branch.fork else "",
             entries=entries(len(branch.seqs)),
         )
+
+
+def encoded(texts: Iterable[str]) -> Iterator[bytes]:
+    """Yield the texts of a page as bytes: short texts together, a long one in parts."""
+    held: list[str] = []
+    chars = 0
+    for text in texts:
+        for at in range(0, len(text), _PIECE_CHARS):
+            part = text[at : at + _PIECE_CHARS]
+            held.append(part)
+            chars += len(part)
+            if chars >= _PIECE_CHARS:
+                yield "".join(held).encode()
+                held, chars = [], 0
+    yield "".join(held).encode()
 
 
 def title_of(source: DocumentSource) -> str:

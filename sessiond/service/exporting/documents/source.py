@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -49,8 +50,10 @@ class DocumentSource:
         done, total = 0, self.state.upto + 1
         self._progress.report(0, total, "lines")
         for chunk in chunks(self.opened.journal, seqs):
-            stored = self.opened.journal.read_many(chunk)
-            yield from zip(chunk, self._redaction.lines(stored), strict=True)
+            stored = deque(self._redaction.lines(self.opened.journal.read_many(chunk)))
+            for seq in chunk:
+                # A long line goes once its reader has made something of it.
+                yield seq, stored.popleft()
             done += len(chunk)
             self._progress.report(done, total, "lines")
         self._progress.report(total, total, "lines")
