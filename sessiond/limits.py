@@ -477,6 +477,10 @@ FIRST_MESSAGE_CHARS: Final = 200
 LOCKED_SECONDS: Final = 0.5
 # service/files: entries from which on a session's index is kept when the session is closed.
 KEPT_INDEX_ENTRIES: Final = 10_000
+# service/files: bytes of a file from which on its index is kept too, however few lines the file has.
+KEPT_INDEX_FILE_BYTES: Final = 8 * 1024 * 1024
+# journal/profile: bytes of a new file that are written between two syncs of the file.
+SYNC_STEP_BYTES: Final = 16 * 1024 * 1024
 # service/database: lines from which on a copy of a session's lines is kept when the session is closed, and
 # bytes of all copies.
 KEPT_COPY_LINES: Final = 2_000

@@ -7,6 +7,7 @@ import itertools
 import os
 import stat
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,12 +19,14 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.lock import FileLock, Held, lock_daemon
+from sessiond.journal.profile.making import write_unfinished
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import (
     HEADER,
     LINES,
 )
 from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened_on
+from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, soon
 
 pytestmark = pytest.mark.platform
@@ -43,6 +46,28 @@ def umask() -> Iterator[Callable[[int], None]]:
 def test_a_created_file_is_durable_before_anybody_hears_of_it(disk: FaultDisk) -> None:
     Journal.create(disk, FILE, HEADER, locks=LOCKS)
     assert disk.crash().content(FILE) == HEADER + b"\n"
+
+
+@pytest.mark.parametrize("pieces", [3, 40])
+def test_a_new_file_leaves_the_disk_little_to_write_at_once(
+    disk: FaultDisk, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    set_limits(monkeypatch, SYNC_STEP_BYTES=100)
+    synced: list[int] = []
+
+    def written() -> Iterator[bytes]:
+        for _ in range(pieces):
+            yield b"x" * 30
+            synced.append(disk.syncs)
+
+    before = disk.syncs
+    fd, path = write_unfinished(disk, FOLDER, written())
+    disk.close(fd)
+    disk.fsync_folder(FOLDER)
+    assert disk.crash().content(path) == b"x" * 30 * pieces
+    # Of the bytes of one step, and of a piece, no more waited for a sync; a small file has one sync.
+    assert max(Counter(synced).values()) <= 4
+    assert disk.syncs - before == pieces // 4 + 1
 
 
 def test_a_name_that_is_taken_is_not_overwritten(disk: FaultDisk) -> None:

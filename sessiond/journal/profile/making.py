@@ -23,6 +23,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.lookup import has_file, is_taken
 from sessiond.journal.profile.lock import FileLock
 from sessiond.journal.profile.names import unfinished_name
+from sessiond.limits import SYNC_STEP_BYTES
 from sessiond.system import RENAME_UNSUPPORTED
 
 __all__ = ["NO_LINKS", "fill", "give_name", "make_file", "move", "remove_own", "write_unfinished"]
@@ -74,10 +75,19 @@ def write_unfinished(files: Files, folder: Path, pieces: Iterable[bytes]) -> tup
 
 
 def fill(files: Files, fd: int, path: Path, pieces: Iterable[bytes]) -> None:
-    """Write and sync a new file; close and remove the file if that fails. Raises OSError."""
+    """Write and sync a new file; close and remove the file if that fails. Raises OSError.
+
+    The sync of another file may wait for all that this one has brought to its file system, as on ext4. So
+    a large file is synced in steps: an append elsewhere waits for one step, not for a gigabyte.
+    """
+    unsynced = 0
     try:
         for piece in pieces:
             write_all(files, fd, piece)
+            unsynced += len(piece)
+            if unsynced >= SYNC_STEP_BYTES:
+                files.fdatasync(fd)
+                unsynced = 0
         files.fsync(fd)
     except BaseException:
         remove_own(files, path, fd)
