@@ -238,6 +238,20 @@ async def test_a_session_that_is_gone_leaves_no_index(house: House, end: str) ->
     assert [path.parent for path in left] == ([house.layout.trash] if end == "delete" else [])
 
 
+async def test_the_last_entries_of_a_large_file_of_few_lines_are_read_from_its_end(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, KEPT_INDEX_ENTRIES=LINES * 2, KEPT_INDEX_FILE_BYTES=100_000)
+    path = house.put(CONTENT)
+    seen = await closed_once(house)
+    async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
+        read = count_reads(house, path)
+        last = await wire.call("session/entries", session_id=SESSION, before_seq=2**53 - 1, limit=3)
+        assert last["entries"] == seen["entries"][:-4:-1]
+        assert last["seq"] == seen["info"]["seq"]
+        assert sum(read) < len(house.disk.content(path)) / 4
+
+
 async def test_a_small_session_has_no_index(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, KEPT_INDEX_ENTRIES=LINES * 2)
     house.put(CONTENT)

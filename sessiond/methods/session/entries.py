@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -81,7 +82,7 @@ def _page(opened: OpenSession, params: EntriesParams, limit: int, upto: int) -> 
     next_seq: int | None = None
     backwards = params.before_seq is not None
     last = 0
-    for seq, line in _lines(opened, params, upto):
+    for seq, line in _lines(opened, params, limit, upto):
         row = entry_row(opened, seq, line)
         if len(rows) == limit or (rows and size + len(row) > RESULT_BYTES_MAX // 2):
             next_seq = last
@@ -95,7 +96,9 @@ def _page(opened: OpenSession, params: EntriesParams, limit: int, upto: int) -> 
     return raw((b'{"entries":[', b",".join(rows), tail))
 
 
-def _lines(opened: OpenSession, params: EntriesParams, upto: int) -> Iterator[tuple[int, bytes]]:
+def _lines(
+    opened: OpenSession, params: EntriesParams, limit: int, upto: int
+) -> Iterator[tuple[int, bytes]]:
     """Yield the requested lines in the requested direction, read a chunk at a time."""
     kinds = opened.session.kinds
     types = frozenset(params.types) if params.types is not None else None
@@ -103,7 +106,9 @@ def _lines(opened: OpenSession, params: EntriesParams, upto: int) -> Iterator[tu
         order = range(min(params.before_seq - 1, upto), 0, -1)
     else:
         order = range((params.after_seq or 0) + 1, upto + 1)
-    wanted = (seq for seq in order if kinds[seq] != Kind.NONE)
+    entries = (seq for seq in order if kinds[seq] != Kind.NONE)
+    # One more than the page has tells that there is a next page.
+    wanted = entries if types is not None else islice(entries, limit + 1)
     for chunk in chunks(opened.journal, wanted):
         for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
             if types is None or type_word(kinds[seq], opened.dialect.wire(line)) in types:

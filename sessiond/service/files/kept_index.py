@@ -38,6 +38,7 @@ from sessiond.limits import (
     INDEX_SAMPLE_LINES,
     KEPT_INDEX_BYTES_MAX,
     KEPT_INDEX_ENTRIES,
+    KEPT_INDEX_FILE_BYTES,
     SAME_TIME_SECONDS,
 )
 from sessiond.model.ids import is_session_id
@@ -120,7 +121,8 @@ class KeptIndexes:
 
     def keep(self, key: str, opened: OpenSession, log: IndexedLog, position: bytes = b"") -> None:
         """Keep the index of a session that is about to be closed, if the session is large."""
-        if opened.session.seq < KEPT_INDEX_ENTRIES:
+        lines, size = opened.session.seq, opened.journal.span_bytes(0, opened.session.seq)
+        if lines < KEPT_INDEX_ENTRIES and size < KEPT_INDEX_FILE_BYTES:
             return
         if opened.unwritable is not None:
             # The index has the lines of another version than the file.
