@@ -65,7 +65,7 @@ def test_a_document_holds_few_of_its_long_entries(form: DocumentName) -> None:
     finally:
         tracemalloc.stop()
     assert size > 24 * MIB - 1000
-    assert peak < 12 * MIB, f"{peak // MIB} MiB"
+    assert peak < (2 if form == "json" else 12) * MIB, f"{peak // MIB} MiB"
 
 
 # -- JSON -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from sessiond.dialects.lenient_json import with_field
+from sessiond.limits import REPLAY_CHUNK_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.exporting.documents.source import DocumentSource
 
@@ -34,11 +35,11 @@ def json_document(source: DocumentSource, parts: Collection[Part]) -> Iterator[b
         yield b',"labels":' + _encode(rows)
     if "tree" in parts:
         yield b',"tree":['
-        yield from _joined(_nodes(source))
+        yield from _nodes(source)
         yield b"]"
     if "entries" in parts:
         yield b',"entries":['
-        yield from _joined(_entries(source))
+        yield from _entries(source)
         yield b"]"
     yield b"}\n"
 
@@ -52,25 +53,28 @@ def _session(source: DocumentSource, *, tags: bool) -> dict[str, Any]:
 
 def _nodes(source: DocumentSource) -> Iterator[bytes]:
     """Yield the nodes of the tree, in the order of the file, each with the parent it stands below."""
-    session = source.session
+    session, before = source.session, b"\n"
     for seq in range(1, source.state.upto + 1):
         if session.is_node(seq):
             parent_id = session.id_of(session.parents[seq])
-            yield _encode({"id": session.names[seq], "parent_id": parent_id, "seq": seq})
+            yield before + _encode({"id": session.names[seq], "parent_id": parent_id, "seq": seq})
+            before = b",\n"
 
 
 def _entries(source: DocumentSource) -> Iterator[bytes]:
-    session = source.session
+    """Yield the entries in pieces: a long one alone, of which each copy would be as long."""
+    session, before = source.session, b"\n"
     for seq, line in source.lines(filter(session.is_entry, range(1, source.state.upto + 1))):
         entry = source.dialect.wire(line)
+        del line
         if session.kinds[seq] == Kind.INFO and session.rules.whole_info:
             # The id of such a line is a digest of the line, which redaction changes.
             entry = with_field(entry, "id", _encode(session.names[seq]))
-        yield b'{"seq":%d,"entry":%s}' % (seq, entry)
-
-
-def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    before = b"\n"
-    for piece in pieces:
-        yield before + piece
+        head = b'%b{"seq":%d,"entry":' % (before, seq)
+        if len(entry) < REPLAY_CHUNK_BYTES:
+            yield b"%b%b}" % (head, entry)
+        else:
+            yield head
+            yield entry
+            yield b"}"
         before = b",\n"
