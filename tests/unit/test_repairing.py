@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiond.journal.disk.files import Files
 from sessiond.service.files.checking.repairing import plan_repair, write_repaired
 from sessiond.service.files.checking.verifying import verify_file
 from sessiond.service.files.crash_recovery import open_unchanged
@@ -70,6 +72,22 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
         line = whole[at - 1]
         parses = line.startswith(b'{"type":"message"') and line.endswith(b"}")
         assert line not in lines or b'"atom"' in line or not parses
+
+
+def test_the_damaged_lines_of_a_file_are_not_held(tmp_path: Path) -> None:
+    whole = atom_line("n1", None, "session-a")
+    # An object without the form of an entry, and a copy of an entry: neither can be recovered.
+    damaged = b'{"a":"' + b"x" * 1_000_000 + b'"}' + whole + b"{\n"
+    path = tmp_path / PATH.name
+    path.write_bytes(HEADER + whole + b"\n" + damaged * 40)
+    tracemalloc.start()
+    try:
+        plan = plan_repair(Files(), path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (plan.dropped, plan.recovered) == (40, 0)
+    assert peak < 8_000_000, f"{peak} bytes"
 
 
 # Wounds that leave no whole entry on a damaged line.

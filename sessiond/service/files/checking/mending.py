@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import with_field
-from sessiond.dialects.recovery import pieces
+from sessiond.dialects.recovery import Piece, pieces
 from sessiond.journal.splitter import LongLine
 from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
 from sessiond.model.times import rfc3339
@@ -48,9 +48,9 @@ class _Orphan(Struct, frozen=True):
 
 
 class _Damaged(Struct, frozen=True):
-    """A line that is no entry, and the session before the line."""
+    """The entries that may be recovered from a line that is none, and the session before the line."""
 
-    line: bytes
+    pieces: list[tuple[Piece, Row]]
     time: str
     heads: Mapping[str, Head]
 
@@ -97,10 +97,19 @@ class Gaps:
         self._leans[seq] = _earlier(session.ids, names, seq)
 
     def damaged(self, seq: int, line: bytes) -> None:
-        """Note a line that is no entry."""
-        session = self._indexer.session
-        if session.rules.truncates and not isinstance(line, LongLine):
-            self._damaged[seq] = _Damaged(line, session.updated_at, session.heads.copy())
+        """Note the entries on a line that is none; the line itself may be long, and is not kept."""
+        session, found = self._indexer.session, list[tuple[Piece, Row]]()
+        if not session.rules.truncates or isinstance(line, LongLine):
+            return
+        for piece in pieces(line):
+            try:
+                row = self._indexer.dialect.row(piece.data)
+            except BadLine:
+                continue
+            if row.id not in session.ids and row.kind != Kind.OPAQUE and row.timestamp is not None:
+                found.append((piece, row))
+        if found:
+            self._damaged[seq] = _Damaged(found, session.updated_at, session.heads.copy())
 
     def mended(self) -> Mended:
         """Return what a repair can do, once all lines were met."""
@@ -147,18 +156,11 @@ class Gaps:
         An object with the id of another entry is a copy. An object that may be quoted in an entry that was
         cut off is an entry only if it is no older than what stands before.
         """
-        dialect = self._indexer.dialect
         known, found = set(self._indexer.session.ids), list[_Found]()
         for seq, damaged in self._damaged.items():
-            for piece in pieces(damaged.line):
-                try:
-                    row = dialect.row(piece.data)
-                except BadLine:
-                    continue
-                is_new = row.id not in known and (
-                    piece.is_apart or rfc3339(row.timestamp) >= damaged.time
-                )
-                if is_new and row.kind != Kind.OPAQUE and row.timestamp is not None:
+            for piece, row in damaged.pieces:
+                is_in_time = piece.is_apart or rfc3339(row.timestamp) >= damaged.time
+                if row.id not in known and is_in_time:
                     known.add(row.id)
                     found.append(_Found(seq, piece.data, row))
         return found
