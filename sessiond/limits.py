@@ -565,8 +565,9 @@ STATE_REVISIONS_RESERVED: Final = 65_536
 # may be set meanwhile.
 STATE_LOOK_SECONDS: Final = 60.0
 
-# dialects: characters of one entry that enter the search index.
+# dialects: characters of one entry that enter the search index, and of the arguments or the output of one call.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
+SEARCH_TOOL_CHARS_MAX: Final = 32_768
 # service: bytes of one text of a very long line of another agent that a search takes, enough for these characters.
 SEARCH_TEXT_BYTES: Final = 6 * SEARCH_TEXT_CHARS_MAX
 # service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end

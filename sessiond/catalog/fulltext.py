@@ -18,14 +18,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.matching import Match
 from sessiond.catalog.pieces import indexable, spelled
 from sessiond.catalog.snippets import MARK, snippet
+from sessiond.model.searched import Part, Searched
 
-__all__ = ["Found", "Indexed", "Text", "TextIndex"]
+__all__ = ["Found", "Indexed", "LinePlace", "Text", "TextIndex"]
 
 _SCHEMA: Final = """
 CREATE TABLE sessions (
@@ -42,6 +43,14 @@ CREATE TABLE entries (
     number INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     entry_id TEXT,
+    part INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    call INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    at INTEGER,
+    size INTEGER,
+    mark INTEGER,
     text NOT NULL
 );
 CREATE INDEX entries_by_session ON entries (number);
@@ -60,7 +69,7 @@ def _bring_function(connection: sqlite3.Connection, _folder: Path) -> None:
 
 # The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
 # new version, and so is another Unicode ("14.0.0"), where characters are spelled that were unknown before.
-_VERSION: Final = 30_000 + int(unicodedata.unidata_version.replace(".", ""))
+_VERSION: Final = 40_000 + int(unicodedata.unidata_version.replace(".", ""))
 _TABLES: Final = Tables(
     "search index",
     version=_VERSION,
@@ -72,6 +81,10 @@ _TABLES: Final = Tables(
 _MARK: Final = "epoch, seq, end, chars, left_out"
 _MARK_TYPES: Final = (str, int, int, int, int)
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
+_ADD: Final = """
+INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, size, mark, text)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _FIND: Final = f"""
 SELECT sessions.session_id, entries.entry_id, entries.seq, entries.text, highlight(words, 0, '{MARK}', '{MARK}')
 FROM words
@@ -96,12 +109,29 @@ class Indexed(Struct, frozen=True):
     left_out: bool = False
 
 
+class LinePlace(Struct, frozen=True):
+    """The bytes of a line in its file, and the checksum by which they are known again."""
+
+    at: int
+    size: int
+    mark: int
+
+
 class Text(Struct, frozen=True):
-    """The text of one line; the header has no entry id."""
+    """One of the texts of a line, and the time of the line; the header has no entry id."""
 
     seq: int
     entry_id: str | None
-    text: str
+    said: Searched
+    time: int = 0
+    """Milliseconds since 1970; 0 if unknown."""
+    place: LinePlace | None = None
+    """None if the line is not one piece of a file."""
+
+    @property
+    def chars(self) -> int:
+        """Number of characters."""
+        return len(self.said.text)
 
 
 class Found(Struct, frozen=True):
@@ -160,14 +190,21 @@ class TextIndex:
             if anew:
                 _drop(connection, session_id)
             number = _number(connection, session_id, mark)
+            tools = _Tools(connection, number)
             for line in texts:
+                said, place = line.said, line.place
                 row = connection.execute(
-                    "INSERT INTO entries (number, seq, entry_id, text) VALUES (?, ?, ?, ?)",
-                    (number, line.seq, line.entry_id, _packed(line.text)),
+                    _ADD,
+                    (
+                        *(number, line.seq, line.entry_id, said.part, said.role),
+                        *(tools.name_of(said), tools.call_of(said), line.time),
+                        *((None,) * 3 if place is None else structs.astuple(place)),
+                        _packed(said.text),
+                    ),
                 )
                 connection.execute(
                     "INSERT INTO words (rowid, text) VALUES (?, ?)",
-                    (row.lastrowid, indexable(line.text)),
+                    (row.lastrowid, indexable(said.text)),
                 )
 
         self.file.use(store)
@@ -220,6 +257,37 @@ class TextIndex:
             return [hit for _, hit in sorted(found, key=itemgetter(0))]
 
         return self.file.use(search)
+
+
+class _Tools:
+    """The tools of a session's calls: an output often names only its call."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+        self._new: dict[int, str] = {}
+        self._stored: dict[int, str] | None = None
+
+    def call_of(self, said: Searched) -> int:
+        """Return the number by which the index knows the call of a text; 0 for none."""
+        return zlib.crc32(said.call.encode()) if said.part == Part.ARGUMENTS else 0
+
+    def name_of(self, said: Searched) -> str:
+        """Return the tool of a text; "" if no line before tells the tool."""
+        if said.part == Part.ARGUMENTS:
+            self._new[self.call_of(said)] = said.tool
+        if said.tool or not said.call:
+            return said.tool
+        call = zlib.crc32(said.call.encode())
+        return self._new.get(call) or self._earlier().get(call, "")
+
+    def _earlier(self) -> dict[int, str]:
+        if self._stored is None:
+            rows = self._connection.execute(
+                "SELECT call, tool FROM entries WHERE number = ? AND call", (self._number,)
+            )
+            self._stored = dict(rows)
+        return self._stored
 
 
 def _words(kept: object) -> str:

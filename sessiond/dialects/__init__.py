@@ -26,7 +26,7 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     summaries.py     the text and files of a summary
     settings.py      model and thinking level of a line
     preview.py       the first words of an entry
-    words.py         the searchable text of an entry
+    words.py         the searchable texts of an entry
     times.py         times of a line
 """
 

@@ -17,6 +17,7 @@ from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import MessageFacts, MessageRun, ModelName, Row, Rules
+from sessiond.model.searched import Searched
 
 __all__ = [
     "BadHeader",
@@ -244,8 +245,8 @@ class Dialect(Protocol):
         """Return the first words of the entry for a list or tree, cut to `chars` and "..."."""
         ...
 
-    def words(self, line: bytes) -> str:
-        """Return the searchable text of the entry; "" if there is none."""
+    def texts(self, line: bytes) -> list[Searched]:
+        """Return the texts by which a search finds the entry; none of them is empty."""
         ...
 
     def compose(self, message: ParsedMessage, timestamp: str) -> list[Raw]:

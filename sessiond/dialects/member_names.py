@@ -15,11 +15,12 @@ from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
-from sessiond.dialects.words import entry_words
+from sessiond.dialects.words import entry_texts
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Header
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import ModelName
+from sessiond.model.searched import Searched
 
 __all__ = ["MemberNames", "NamedMembers"]
 
@@ -74,9 +75,9 @@ class NamedMembers:
         """Return the first words of the entry."""
         return entry_preview(lenient(line), chars)
 
-    def words(self, line: bytes) -> str:
-        """Return the searchable text of the entry."""
-        return entry_words(line)
+    def texts(self, line: bytes) -> list[Searched]:
+        """Return the texts by which a search finds the entry."""
+        return entry_texts(line)
 
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""

@@ -20,6 +20,7 @@ from sessiond.model.entries import Entry, Opaque
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import Kind, MessageFacts, MessageRun, ModelName, Row, Rules
+from sessiond.model.searched import Searched
 
 __all__ = ["Translated"]
 
@@ -112,9 +113,9 @@ class Translated(NamedMembers, ABC):
         """Return the first words of the entry."""
         return super().preview(self._native(line), chars)
 
-    def words(self, line: bytes) -> str:
-        """Return the searchable text of the entry."""
-        return super().words(self._native(line))
+    def texts(self, line: bytes) -> list[Searched]:
+        """Return the texts by which a search finds the entry."""
+        return super().texts(self._native(line))
 
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""

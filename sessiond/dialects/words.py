@@ -1,57 +1,120 @@
-"""The searchable text of entries: words of users and models, summaries and names.
+"""The texts by which entries are found: words of users and models, summaries, names, calls of tools and their outputs.
 
-Law: thinking, tool calls and tool results are not searched. They are most of a file, and users
-hardly ever search for them.
+Law: thinking is not searched, nor are images. Of an entry the first SEARCH_TEXT_CHARS_MAX characters are taken, and
+of the arguments or the output of one call the first SEARCH_TOOL_CHARS_MAX.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.lenient_json import lenient, text
+from sessiond.dialects.lenient_json import items, lenient, text
 from sessiond.dialects.payload import read_payload
-from sessiond.limits import SEARCH_TEXT_CHARS_MAX
+from sessiond.limits import SEARCH_TEXT_CHARS_MAX, SEARCH_TOOL_CHARS_MAX
 from sessiond.model.entries import Header
+from sessiond.model.parsed_message import Block, ParsedMessage
+from sessiond.model.searched import Part, Searched
 
-__all__ = ["entry_words", "header_words"]
+__all__ = ["entry_texts", "header_text"]
 
 _SPEAKERS: Final = frozenset({"user", "assistant"})
+_SHELL: Final = "bash"
+"""The tool as which a user's own shell command is found."""
 
 
-def entry_words(line: bytes) -> str:
-    """Return the searchable text of a native line, or of one of pi's; "" if there is none."""
-    return _words(line)[:SEARCH_TEXT_CHARS_MAX]
+def entry_texts(line: bytes) -> list[Searched]:
+    """Return the searchable texts of a native line, or of one of pi's."""
+    texts: list[Searched] = []
+    left = SEARCH_TEXT_CHARS_MAX
+    for found in _texts(line):
+        is_said = found.part in {Part.TITLE, Part.MESSAGE}
+        cut = found.text[: left if is_said else min(left, SEARCH_TOOL_CHARS_MAX)]
+        if cut:
+            texts.append(msgspec.structs.replace(found, text=cut))
+            left -= len(cut)
+    return texts
 
 
-def _words(line: bytes) -> str:
+def _texts(line: bytes) -> Iterator[Searched]:
     found = lenient(line)
     match text(found.get("type")):
         case "message":
-            return _said(found.get("message"), _SPEAKERS)
+            yield from _of_message(found.get("message"))
         case "custom_message":
             # Such an entry has a `content` like a message.
-            return _said(Raw(line), None)
+            reading = _reading(Raw(line))
+            if reading is not None:
+                yield Searched(Part.MESSAGE, _said(reading), "custom")
         case "compaction" | "branch_summary":
-            return text(found.get("summary")) or ""
+            yield Searched(Part.MESSAGE, text(found.get("summary")) or "", "summary")
         case "session_info":
-            return text(found.get("name")) or text(found.get("title")) or ""
+            title = text(found.get("name")) or text(found.get("title")) or ""
+            yield Searched(Part.TITLE, title, "title")
         case _:
-            return ""
+            pass
 
 
-def _said(message: Raw | None, roles: frozenset[str] | None) -> str:
+def _of_message(message: Raw | None) -> Iterator[Searched]:
+    reading = _reading(message or Raw(b"{}"))
+    if reading is None:
+        return
+    role = reading.role
+    if (ran := reading.command) is not None:
+        yield Searched(Part.ARGUMENTS, ran.command, "user", _SHELL)
+        yield Searched(Part.OUTPUT, ran.output, "user", _SHELL)
+        return
+    if role in _SPEAKERS:
+        yield Searched(Part.MESSAGE, _said(reading), role)
+    for block in reading.blocks:
+        if block.kind == "tool_call":
+            yield Searched(Part.ARGUMENTS, _arguments(block), "assistant", block.name, block.id)
+        elif block.kind == "tool_result":
+            yield Searched(Part.OUTPUT, block.text, "tool", block.name, block.id)
+
+
+def _reading(message: Raw) -> ParsedMessage | None:
     try:
-        reading = read_payload(message or Raw(b"{}"))
+        return read_payload(message)
     except BadLine:
-        return ""
-    if roles is not None and reading.role not in roles:
-        return ""
+        return None
+
+
+def _said(reading: ParsedMessage) -> str:
     return "\n".join(block.text for block in reading.blocks if block.kind == "text")
 
 
-def header_words(header: Header) -> str:
+def _arguments(call: Block) -> str:
+    """Return the values in the arguments of a call, a line each; of a text that is no JSON, the text."""
+    given = call.arguments or Raw(b"")
+    written = text(given)
+    if written is None:
+        return "\n".join(_values(given))
+    # OpenAI writes the object as a text, and a call may have a text alone.
+    inner = written.encode(errors="replace")
+    return "\n".join(_values(Raw(inner))) if lenient(inner) else written
+
+
+def _values(value: Raw) -> Iterator[str]:
+    """Yield the texts and numbers in a value, in their order."""
+    parts = items(value)
+    if parts is None:
+        parts = list(lenient(value).values())
+    for part in parts:
+        said = text(part)
+        if said is not None:
+            yield said
+        elif bytes(memoryview(part)[:1]) in {b"[", b"{"}:
+            yield from _values(part)
+        elif bytes(part) not in {b"null", b"true", b"false"}:
+            yield bytes(part).decode(errors="replace")
+
+
+def header_text(header: Header) -> Searched:
     """Return the searchable text of a header: the project folder and the first title."""
-    return "\n".join(word for word in (header.cwd, header.title) if word)
+    said = "\n".join(word for word in (header.cwd, header.title) if word)
+    return Searched(Part.TITLE, said, "title")

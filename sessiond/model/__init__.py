@@ -7,6 +7,7 @@ events.py          the notifications to clients
 requests.py        the requests to clients
 deferred.py        the result of a call that is answered later
 parsed_message.py  decoded messages
+searched.py        the texts by which a search finds an entry
 usage.py           tokens and cost
 plans.py           the plan of a compaction
 problems.py        the problems of lines

@@ -91,7 +91,7 @@ def _shape(count: int) -> bytes:
     return b"\n".join([_ZERO_TIME] * count)
 
 
-def unix_ms(value: str) -> int | None:
+def unix_ms(value: str | float | None) -> int | None:
     """Return a time as milliseconds since 1970; None for a value that is no time."""
     moment = _moment(value)
     return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1)

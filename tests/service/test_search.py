@@ -87,7 +87,7 @@ async def test_a_snippet_has_a_bound_and_holds_the_words(home: Path, text: str) 
         ("renamed", [4]),
         ("custom", [5]),
         ("thought", []),
-        ("grep", []),
+        ("grep", [6]),
         ("/p", [0]),
         ("it's", [1]),
         ("日本", [2]),
@@ -296,7 +296,7 @@ def test_a_file_that_is_not_the_one_that_was_noted_is_not_read(tmp_path: Path) -
     good = Mark("epoch", 1, hashlib.sha256(b"{}").hexdigest())
     bad = [Mark("epoch", 1, "another"), Mark("epoch", 2, good.seen_digest)]
     (_, texts), *_ = file_texts(Files(), Known("s", str(path), good, NOTHING, listed=True), None)
-    assert [text.text for text in texts] == ["/p"]
+    assert [text.said.text for text in texts] == ["/p"]
     for mark in bad:
         with pytest.raises(TextsChanged):
             list(file_texts(Files(), Known("s", str(path), mark, NOTHING, listed=True), None))

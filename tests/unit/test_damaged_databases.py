@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sessiond.catalog.catalog import Catalog
-from sessiond.catalog.fulltext import Indexed, Text, TextIndex
+from sessiond.catalog.fulltext import Indexed, TextIndex
 from sessiond.catalog.guarded import GuardedDatabase, read_only
 from sessiond.catalog.matching import Match
 from sessiond.catalog.query import Query
@@ -29,6 +29,7 @@ from tests.kit.catalogs import (
 )
 from tests.kit.long_paths import BEYOND_SQLITE, deep
 from tests.unit.test_catalog import stored
+from tests.unit.test_search import line
 
 ROWS = 60
 
@@ -94,7 +95,7 @@ class IndexUse:
 
     def put(self, number: int, more: str = "") -> None:
         """Store a session."""
-        texts = [Text(1, "id", f"lagoon {more}")]
+        texts = [line(1, "id", f"lagoon {more}")]
         self._index.put(f"session-{number:03}", Indexed("e", 1, 10), texts, anew=True)
 
     def all(self) -> list[int]:

@@ -12,10 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sessiond.catalog import pieces
-from sessiond.catalog.fulltext import Indexed, Text, TextIndex
+from sessiond.catalog.fulltext import Indexed, TextIndex
 from sessiond.catalog.matching import match_of
 from sessiond.catalog.pieces import indexable, place_in, spelled, spelled_length
 from sessiond.catalog.snippets import MARK, snippet
+from tests.unit.test_search import line
 
 # Letters that change their length or become one with a neighbour, marks, runs of several scripts, and emoji.
 PARTS = [
@@ -96,7 +97,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TextIndex]:
 def test_a_run_is_found_where_it_stands_and_nowhere_else(
     index: TextIndex, texts: list[str], query: str
 ) -> None:
-    lines = [Text(seq, f"e{seq}", text) for seq, text in enumerate(texts)]
+    lines = [line(seq, f"e{seq}", text) for seq, text in enumerate(texts)]
     index.put("session-a", Indexed("epoch", 1, 1), lines, anew=True)
     match = match_of(query)
     assert match is not None
@@ -108,7 +109,7 @@ def test_a_run_is_found_where_it_stands_and_nowhere_else(
 @pytest.mark.parametrize("text", ["机密文件", "secretword 机密文件 " * 40])
 def test_a_purge_leaves_no_piece(tmp_path: Path, text: str) -> None:
     index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
-    index.put("session-a", Indexed("epoch", 1, 1), [Text(1, "e1", text)], anew=True)
+    index.put("session-a", Indexed("epoch", 1, 1), [line(1, "e1", text)], anew=True)
     index.file.erase(lambda _: None)
     before = (tmp_path / "search.sqlite").read_bytes()
     index.purge("session-a")

@@ -15,18 +15,24 @@ from hypothesis import strategies as st
 
 from sessiond.catalog.fulltext import Indexed, Text, TextIndex
 from sessiond.catalog.matching import Match, match_of
-from sessiond.dialects.words import entry_words
+from sessiond.dialects.words import entry_texts
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
-from sessiond.limits import SEARCH_TEXT_CHARS_MAX
+from sessiond.limits import SEARCH_TEXT_CHARS_MAX, SEARCH_TOOL_CHARS_MAX
+from sessiond.model.searched import Part, Searched
 
 MARK = Indexed("epoch", 2, 100)
+
+
+def line(seq: int, entry_id: str, text: str) -> Text:
+    """Return the text of a message."""
+    return Text(seq, entry_id, Searched(Part.MESSAGE, text, "user"))
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TextIndex]:
     index = TextIndex(tmp_path_factory.mktemp("index") / "search.sqlite", pytest.fail)
-    texts = [Text(1, "e1", "The quick brown fox"), Text(2, "e2", "don't look: C++ and a_b")]
+    texts = [line(1, "e1", "The quick brown fox"), line(2, "e2", "don't look: C++ and a_b")]
     index.put("session-a", MARK, texts, anew=True)
     yield index
     index.close()
@@ -94,61 +100,106 @@ def test_only_the_sessions_that_are_wanted(index: TextIndex) -> None:
 
 def test_lines_are_added_and_replaced(tmp_path: Path) -> None:
     index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
-    index.put("session-a", MARK, [Text(1, "e1", "one")], anew=True)
-    index.put("session-a", Indexed("epoch", 3, 120), [Text(3, "e3", "one more")], anew=False)
+    index.put("session-a", MARK, [line(1, "e1", "one")], anew=True)
+    index.put("session-a", Indexed("epoch", 3, 120), [line(3, "e3", "one more")], anew=False)
     assert found(index, "one") == ["e1", "e3"]
-    index.put("session-a", MARK, [Text(1, "n1", "one")], anew=True)
+    index.put("session-a", MARK, [line(1, "n1", "one")], anew=True)
     assert found(index, "one") == ["n1"]
     index.close()
 
 
+def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "message": {"role": role, "content": content, **more}}
+
+
+def call(name: str, arguments: Any) -> dict[str, Any]:
+    return {"type": "toolCall", "id": "c1", "name": name, "arguments": arguments}
+
+
 @pytest.mark.parametrize(
-    ("entry", "words"),
+    ("entry", "found"),
     [
-        ({"type": "message", "message": {"role": "user", "content": "hi"}}, "hi"),
+        (message("user", "hi"), [(Part.MESSAGE, "hi", "user", "")]),
         (
-            {"type": "message", "message": {"role": "user", "content": "x" * 300_000}},
-            "x" * SEARCH_TEXT_CHARS_MAX,
+            message("user", "x" * 300_000),
+            [(Part.MESSAGE, "x" * SEARCH_TEXT_CHARS_MAX, "user", "")],
+        ),
+        (
+            message(
+                "assistant",
+                [
+                    {"type": "thinking", "thinking": "no"},
+                    {"type": "text", "text": "yes"},
+                    call("Bash", {"no": "rg x", "paths": ["/a", {"no": 7}], "all": True}),
+                    {"type": "text", "text": "more"},
+                    call("Edit", {}),
+                ],
+            ),
+            [
+                (Part.MESSAGE, "yes\nmore", "assistant", ""),
+                (Part.ARGUMENTS, "rg x\n/a\n7", "assistant", "Bash"),
+            ],
+        ),
+        (
+            message(
+                "assistant",
+                None,
+                tool_calls=[
+                    {
+                        "id": "1",
+                        "function": {"name": "sh", "arguments": '{"cmd":["rg","\\u00e9"]}'},
+                    },
+                    {"id": "2", "function": {"name": "patch", "arguments": "*** Begin"}},
+                ],
+            ),
+            [
+                (Part.ARGUMENTS, "rg\né", "assistant", "sh"),
+                (Part.ARGUMENTS, "*** Begin", "assistant", "patch"),
+            ],
+        ),
+        (
+            message("toolResult", [{"type": "text", "text": "out"}], toolName="Bash"),
+            [(Part.OUTPUT, "out", "tool", "Bash")],
+        ),
+        (
+            message("toolResult", "x" * 40_000 + "far", toolCallId="c1"),
+            [(Part.OUTPUT, "x" * SEARCH_TOOL_CHARS_MAX, "tool", "")],
+        ),
+        (
+            message("user", [{"type": "tool_result", "tool_use_id": "c1", "content": "out"}]),
+            [(Part.OUTPUT, "out", "tool", "")],
         ),
         (
             {
                 "type": "message",
-                "message": {
-                    "role": "assistant",
-                    "content": [
-                        {"type": "thinking", "thinking": "no"},
-                        {"type": "text", "text": "yes"},
-                        {"type": "toolCall", "id": "1", "name": "no", "arguments": {"no": "no"}},
-                        {"type": "text", "text": "more"},
-                    ],
-                },
+                "message": {"role": "bashExecution", "command": "ls", "output": "a"},
             },
-            "yes\nmore",
+            [(Part.ARGUMENTS, "ls", "user", "bash"), (Part.OUTPUT, "a", "user", "bash")],
         ),
-        ({"type": "message", "message": {"role": "toolResult", "content": "no"}}, ""),
-        ({"type": "message", "message": 7}, ""),
-        ({"type": "message"}, ""),
-        ({"type": "compaction", "summary": "sum"}, "sum"),
-        ({"type": "branch_summary", "summary": "sum"}, "sum"),
-        ({"type": "session_info", "name": "title"}, "title"),
+        ({"type": "message", "message": 7}, []),
+        ({"type": "message"}, []),
+        ({"type": "compaction", "summary": "sum"}, [(Part.MESSAGE, "sum", "summary", "")]),
+        ({"type": "branch_summary", "summary": "sum"}, [(Part.MESSAGE, "sum", "summary", "")]),
+        ({"type": "session_info", "name": "title"}, [(Part.TITLE, "title", "title", "")]),
         (
             {
                 "type": "custom_message",
                 "customType": "x",
                 "content": [{"type": "text", "text": "said"}],
             },
-            "said",
+            [(Part.MESSAGE, "said", "custom", "")],
         ),
-        ({"type": "custom", "customType": "x", "data": "no"}, ""),
-        ({"type": "label", "label": "no"}, ""),
+        ({"type": "custom", "customType": "x", "data": "no"}, []),
+        ({"type": "label", "label": "no"}, []),
     ],
 )
-def test_what_an_entry_is_found_by(entry: Any, words: str) -> None:
-    assert entry_words(json.dumps(entry).encode()) == words
+def test_what_an_entry_is_found_by(entry: Any, found: list[tuple[Part, str, str, str]]) -> None:
+    texts = entry_texts(json.dumps(entry).encode())
+    assert [(one.part, one.text, one.role, one.tool) for one in texts] == found
 
 
 def test_a_line_that_is_no_entry_says_nothing() -> None:
-    assert entry_words(b"no JSON") == entry_words(b"[]") == entry_words(b"") == ""
+    assert entry_texts(b"no JSON") == entry_texts(b"[]") == entry_texts(b"") == []
 
 
 @pytest.mark.parametrize("size", [1, 3, 1024 * 1024 - 1, 1024 * 1024, 2_500_000])

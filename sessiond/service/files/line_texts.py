@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from zlib import crc32
 
-from sessiond.catalog.fulltext import Indexed, Text
+from msgspec.structs import replace
+
+from sessiond.catalog.fulltext import Indexed, LinePlace, Text
 from sessiond.catalog.rows import Known, Mark
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
-from sessiond.dialects.words import header_words
+from sessiond.dialects.words import header_text
 from sessiond.errors import StorageError, TooLarge
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
+from sessiond.model.times import unix_ms
 from sessiond.service.files.catalog_records import fits_line
 from sessiond.service.files.profile import Profile
 from sessiond.service.store.listed import TextsChanged
@@ -58,15 +62,14 @@ class LineTexts:
         texts: list[Text] = []
         chars = total = seq = 0
         for seq, line in _readable(self._agents.lines(found, for_search=True)):
-            text = _text(found.dialect, seq, line)
-            if text is None:
-                continue
-            total += len(text.text)
+            these = _texts(found.dialect, seq, line)
+            size = sum(one.chars for one in these)
+            total += size
             if total > AGENT_TEXT_CHARS_MAX:
                 break
             if seq > behind:
-                texts.append(text)
-                chars += len(text.text)
+                texts += these
+                chars += size
             if chars > SEARCH_BATCH_CHARS:
                 # Only the last batch says that the file was read to its end.
                 yield Indexed(known.mark.epoch, seq, 0), texts
@@ -110,10 +113,11 @@ def read_texts(
         line = stored
         if upgrade is not None:
             line = upgrade.take(stored) if seq else upgrade.header
-        text = first if seq == 0 else _text(dialect, seq, line)
-        if text is not None and seq > behind:
-            texts.append(text)
-            chars += len(text.text)
+        if seq > behind:
+            place = LinePlace(begin, len(stored), crc32(stored))
+            these = [replace(first, place=place)] if seq == 0 else _texts(dialect, seq, line, place)
+            texts += these
+            chars += sum(one.chars for one in these)
         if seq == mark.seen_seq:
             if not fits_line(mark, line):
                 break
@@ -122,7 +126,7 @@ def read_texts(
         if chars > SEARCH_BATCH_CHARS:
             yield Indexed(mark.epoch, seq, end), texts
             texts, chars = [], 0
-        seq += 1
+        seq, begin = seq + 1, end
     raise TextsChanged
 
 
@@ -132,15 +136,18 @@ def _header(lines: Iterator[tuple[bytes, int]]) -> tuple[Dialect, Text, Upgrade 
             dialect, header = recognise(line)
         except BadHeader:
             break
-        return dialect, Text(0, None, header_words(header)), dialect.upgrade(line)
+        first = Text(0, None, header_text(header), unix_ms(header.timestamp) or 0)
+        return dialect, first, dialect.upgrade(line)
     raise TextsChanged
 
 
-def _text(dialect: Dialect, seq: int, line: bytes) -> Text | None:
-    words = dialect.words(line)
-    if not words:
-        return None
+def _texts(dialect: Dialect, seq: int, line: bytes, place: LinePlace | None = None) -> list[Text]:
+    found = dialect.texts(line)
+    if not found:
+        return []
     try:
-        return Text(seq, dialect.row(line).id, words)
+        entry_id = dialect.row(line).id
     except BadLine:
-        return None
+        return []
+    time = unix_ms(dialect.timestamp(line)) or 0
+    return [Text(seq, entry_id, said, time, place) for said in found]

@@ -158,7 +158,7 @@ class Search:
         chars = 0 if indexed is None else indexed.chars
         try:
             for mark, texts in self._store.texts_behind(known, indexed):
-                chars += sum(len(text.text) for text in texts)
+                chars += sum(text.chars for text in texts)
                 if place.room is not None and not place.room.fits(chars):
                     self._leave_out(known, chars)
                     return chars
