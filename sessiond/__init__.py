@@ -23,6 +23,7 @@ model/       pure data for every layer
 build.py     what tells two installations of one version apart
 errors.py    every error with its code
 limits.py    every bound with its owner
+moments.py   times as people write them
 scripts.py   tokens of a text by its script
 visible.py   texts that a screen may show
 system/      system calls that differ between platforms

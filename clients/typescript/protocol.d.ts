@@ -740,12 +740,17 @@ export interface ForkResult {
   notes?: string[];
 }
 
-/** A hit of a search. */
+/**
+ * A hit of a search. `tool` is there if the words stand in the arguments or the output of a call,
+ * and may be "". `checked` is there, and false, if the source of the hit could not be read again.
+ */
 export interface Found {
   session_id: string;
   entry_id: string | null;
   seq: number;
   snippet: string;
+  tool?: string;
+  checked?: boolean;
 }
 
 /** Session and its working state. */
@@ -1838,7 +1843,10 @@ export interface Scope {
   project?: string | null;
 }
 
-/** Words and quoted phrases, and the sessions to search in. */
+/**
+ * Words and quoted phrases, and where to search: in which sessions, and in which parts of their
+ * entries.
+ */
 export interface SearchParams {
   query: string;
   /** Default: null. */
@@ -1851,6 +1859,12 @@ export interface SearchParams {
   drafts?: boolean;
   /** Default: false. */
   subagents?: boolean;
+  /** Default: null. */
+  role?: "assistant" | "custom" | "summary" | "title" | "tool" | "user" | null;
+  /** Default: null. */
+  tool?: string | null;
+  /** Default: null. */
+  since?: string | null;
   /** Default: null. */
   limit?: number | null;
   _meta?: RequestMeta | null;

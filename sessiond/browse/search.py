@@ -1,9 +1,14 @@
-"""The search: words, and the entries that hold them, in one session or in all sessions."""
+"""The search: words, and the entries that hold them, in one session or in all sessions.
+
+A word like `tool:Bash` is a filter: role, tool, project or since. In quotes it is a word like any other.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -14,6 +19,7 @@ from sessiond.browse.entry import EntryView
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
 from sessiond.browse.words import line_of, short_id
+from sessiond.moments import MOMENT_HINT, moment
 from sessiond.visible import counted
 from sessiond_client import Client
 from sessiond_client.generated.results import Hit
@@ -21,6 +27,7 @@ from sessiond_client.generated.results import Hit
 __all__ = ["SearchView"]
 
 _HITS_MAX: Final = 500
+_FILTER: Final = r'(?<!\S)(role|tool|project|since):([^\s"]+)'
 
 
 class SearchView(View):
@@ -41,7 +48,9 @@ class SearchView(View):
     def __init__(self, session: tuple[str, str | None] | None) -> None:
         """Search a session, given by its id and its project, or all sessions."""
         super().__init__()
-        self._words = Input(placeholder='words, or a "phrase"; Enter searches', compact=True)
+        self._words = Input(
+            placeholder='words, a "phrase", role: tool: project: since:', compact=True
+        )
         self.rows = Rows[Hit](self._line)
         self.is_one = session is not None
         self._session = session
@@ -64,7 +73,12 @@ class SearchView(View):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Search."""
         self._query = event.value.strip()
-        if any(character.isalnum() or not character.isascii() for character in self._query):
+        try:
+            words, _ = _asked(self._query)
+        except (ValueError, OverflowError):
+            self.say(f"since: {MOMENT_HINT}")
+            return
+        if any(character.isalnum() or not character.isascii() for character in words):
             self.act(self._search, "searching …")
         else:
             self.say("type a word to search for")
@@ -112,17 +126,29 @@ class SearchView(View):
 
     async def _hits(self, client: Client, query: str, *, is_one: bool) -> tuple[list[Hit], bool]:
         """Return the hits, and whether there may be more."""
-        if self._session is None or not is_one:
-            found = await client.search(query, limit=_HITS_MAX)
-        else:
-            found = await client.search(query, session_id=self._session[0], limit=_HITS_MAX)
+        words, filters = _asked(query)
+        if self._session is not None and is_one:
+            filters["session_id"] = self._session[0]
+        found = await client.search(words, **filters, limit=_HITS_MAX)
         return found, len(found) == _HITS_MAX
 
     def _line(self, hit: Hit) -> Line:
-        left = [Part(f" {line_of(hit.snippet)}")]
+        state = "(not checked) " if hit.checked is False else ""
+        tool = f"[{hit.tool}] " if hit.tool else ""
+        left = [Part(f" {line_of(state + tool + hit.snippet)}")]
         return Line(left, [Part(f"{short_id(hit.session_id)} {hit.seq:>6} ", "cyan")])
 
     def _show_title(self, count: str) -> None:
         one = self._session
         where = f"session {short_id(one[0])}" if one and self.is_one else "all sessions"
         self.title_is(f"Search in {where}", count)
+
+
+def _asked(query: str) -> tuple[str, dict[str, Any]]:
+    """Return the words of a query, and its filters. Raises ValueError, OverflowError."""
+    filters: dict[str, Any] = dict(re.findall(_FILTER, query))
+    if "since" in filters:
+        filters["since"] = moment(filters["since"])
+    if "project" in filters:
+        filters["cwd"] = str(Path(filters.pop("project")).expanduser().absolute())
+    return re.sub(_FILTER, " ", query).strip(), filters

@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.matching import Match
@@ -26,7 +26,7 @@ from sessiond.catalog.pieces import indexable, spelled
 from sessiond.catalog.snippets import MARK, snippet
 from sessiond.model.searched import Part, Searched
 
-__all__ = ["Found", "Indexed", "LinePlace", "Text", "TextIndex"]
+__all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
 
 _SCHEMA: Final = """
 CREATE TABLE sessions (
@@ -86,12 +86,17 @@ INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, si
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _FIND: Final = f"""
-SELECT sessions.session_id, entries.entry_id, entries.seq, entries.text, highlight(words, 0, '{MARK}', '{MARK}')
+SELECT sessions.session_id, entries.entry_id, entries.seq, part, tool, at, size, mark, entries.text,
+    highlight(words, 0, '{MARK}', '{MARK}')
 FROM words
 JOIN entries ON entries.row = words.rowid
 JOIN wanted ON wanted.number = entries.number
 JOIN sessions ON sessions.number = entries.number
-WHERE words MATCH ? ORDER BY rank, words.rowid DESC LIMIT ?
+WHERE words MATCH :match
+    AND (:role IS NULL OR role = :role)
+    AND (:tool IS NULL OR tool = :tool COLLATE NOCASE)
+    AND (:since IS NULL OR time >= :since)
+ORDER BY max(part, {Part.MESSAGE}), rank, time DESC, row DESC LIMIT :limit
 """  # noqa: S608 - no part comes from outside
 
 
@@ -135,12 +140,34 @@ class Text(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """A hit of a search."""
+    """A hit of a search.
+
+    `tool` is there if the words stand in the arguments or the output of a call, and may be "". `checked`
+    is there, and false, if the source of the hit could not be read again.
+    """
 
     session_id: str
     entry_id: str | None
     seq: int
     snippet: str
+    tool: str | UnsetType = UNSET
+    checked: bool | UnsetType = UNSET
+
+
+Hit = tuple[Found, LinePlace | None]
+"""A hit with the place of its line."""
+
+
+class Filters(Struct, frozen=True):
+    """The parts of entries in which a search looks; `since` is in milliseconds since 1970."""
+
+    session_id: str | None = None
+    role: str | None = None
+    tool: str | None = None
+    since: int | None = None
+
+
+_ALL: Final = Filters()
 
 
 class TextIndex:
@@ -235,28 +262,52 @@ class TextIndex:
         if self.file.is_there():
             self.file.erase(drop)
 
-    def find(self, match: Match, wanted: Iterable[str], limit: int) -> list[Found]:
-        """Return up to `limit` hits in the sessions `wanted`, best first.
+    def find(
+        self, match: Match, wanted: Iterable[str], limit: int, filters: Filters = _ALL
+    ) -> list[Hit]:
+        """Return up to `limit` entries in the sessions `wanted`, best first, with the places of their lines.
 
-        Of these hits, those come first that have the words with the signs inside.
+        Of these hits, those come first that have the words with the signs inside. Titles and messages come
+        before arguments, and these before outputs; of hits that are as good as each other the newer one is first.
         """
 
-        def search(connection: sqlite3.Connection) -> list[Found]:
+        def search(connection: sqlite3.Connection) -> list[Hit]:
             connection.execute("DELETE FROM wanted")
             connection.executemany(
                 "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
                 ((session_id,) for session_id in wanted),
             )
-            found: list[tuple[int, Found]] = []
-            rows = connection.execute(_FIND, (match.expression, limit))
-            for session_id, entry_id, seq, kept, marked in rows:
-                text = _unpacked(kept)
-                said = spelled(text) if match.with_signs else ""
-                lacking = sum(word not in said for word in match.with_signs)
-                found.append((lacking, Found(session_id, entry_id, seq, snippet(text, marked))))
-            return [hit for _, hit in sorted(found, key=itemgetter(0))]
+            asked = {**structs.asdict(filters), "match": match.expression}
+            rows_max = limit
+            while True:
+                rows = connection.execute(_FIND, asked | {"limit": rows_max}).fetchall()
+                # Several parts of an entry may have the words, and the best one is shown.
+                best: dict[tuple[str, int], Sequence[Any]] = {}
+                for row in rows:
+                    best.setdefault((row[0], row[2]), row)
+                if len(best) >= limit or len(rows) < rows_max:
+                    hits = [_hit(row, match) for row in [*best.values()][:limit]]
+                    return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
+                rows_max *= 2
 
         return self.file.use(search)
+
+
+def _hit(row: Sequence[Any], match: Match) -> tuple[int, Found, LinePlace | None]:
+    """Return a hit behind the number of the words with signs that it lacks."""
+    session_id, entry_id, seq, part, tool, at, size, mark, kept, marked = row
+    text = _unpacked(kept)
+    said = spelled(text) if match.with_signs else ""
+    lacking = sum(word not in said for word in match.with_signs)
+    is_tools = part in {Part.ARGUMENTS, Part.OUTPUT}
+    found = Found(
+        session_id,
+        entry_id,
+        seq,
+        snippet(text, marked, one_line=is_tools),
+        tool if is_tools else UNSET,
+    )
+    return lacking, found, None if at is None else LinePlace(at, size, mark)
 
 
 class _Tools:

@@ -2,7 +2,8 @@
 
 Rule 1: a snippet is a part of the text as it was said. SQLite marks the hits in the text as the index takes it,
 and the places of the hits are brought back from there.
-Rule 2: a snippet shows the hit that most other words of the query follow closely. Only the first hits of a text
+Rule 2: of what a tool was given or told a snippet shows the line of the hit alone.
+Rule 3: a snippet shows the hit that most other words of the query follow closely. Only the first hits of a text
 take part: SQLite's own choice of the best window takes ten seconds for 20,000 hits.
 """
 
@@ -23,8 +24,11 @@ _CHARS_BEFORE: Final = 60
 _CHARS_BEHIND: Final = SNIPPET_CHARS_MAX - _CHARS_BEFORE
 
 
-def snippet(text: str, marked: str) -> str:
-    """Return one line of a text with its best hit; `marked` is the text as the index takes it, with marks."""
+def snippet(text: str, marked: str, *, one_line: bool = False) -> str:
+    """Return one line of a text with its best hit; `marked` is the text as the index takes it, with marks.
+
+    With `one_line` it is a line of the text, or a part of one; else it may be several, joined.
+    """
     parts = marked.split(MARK, 2 * _HITS_MAX)
     places = [0, *accumulate(map(spelled_length, parts))]
     hits = range(1, len(parts), 2)
@@ -35,7 +39,12 @@ def snippet(text: str, marked: str) -> str:
 
     best = max(hits, key=words, default=0)
     # The blank before a piece is the piece's own.
-    return _clipped(text, place_in(text, places[best] - parts[best].startswith(PIECE)))
+    at = place_in(text, places[best] - parts[best].startswith(PIECE))
+    if one_line:
+        begin = text.rfind("\n", 0, at) + 1
+        end = text.find("\n", at)
+        text, at = text[begin : None if end < 0 else end], at - begin
+    return _clipped(text, at)
 
 
 def _clipped(text: str, at: int) -> str:

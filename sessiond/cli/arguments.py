@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,6 +14,7 @@ from click.shell_completion import CompletionItem
 from msgspec import Raw
 
 from sessiond.cli.connect.conversation import NULL
+from sessiond.moments import MOMENT_HINT, moment
 
 __all__ = [
     "FOLDER",
@@ -120,23 +119,12 @@ class _Moment(click.ParamType[str]):
     """Time: RFC 3339, a date, or a span before now (30m, 12h, 7d)."""
 
     name = "time"
-    _AGO: Final = re.compile(r"(\d{1,6})([mhd])")
-    _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
-            if ago := self._AGO.fullmatch(value):
-                span = timedelta(**{self._UNITS[ago[2]]: int(ago[1])})
-                moment = datetime.now(UTC) - span
-            else:
-                moment = datetime.fromisoformat(value).astimezone(UTC)
+            return moment(value)
         except (ValueError, OverflowError):
-            self.fail(
-                "give a time as 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d for a time ago",
-                param,
-                ctx,
-            )
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            self.fail(MOMENT_HINT, param, ctx)
 
 
 SESSION: Final = _Session()
@@ -176,7 +164,7 @@ def session_argument(command: F) -> F:
 
 
 def project_options(command: F) -> F:
-    """Add `--cwd` and `--here`, passed as `cwd`; None if neither is given."""
+    """Add `--cwd` (also named `--project`) and `--here`, passed as `cwd`; None if neither is given."""
 
     @functools.wraps(command)
     def run(*arguments: Any, cwd: str | None, here: bool, **named: Any) -> Any:
@@ -187,7 +175,9 @@ def project_options(command: F) -> F:
     of_here = click.option(
         "--here", is_flag=True, help="Only sessions of the project in this folder."
     )
-    of_folder = click.option("--cwd", type=FOLDER, help="Only sessions of the project in FOLDER.")
+    of_folder = click.option(
+        "--cwd", "--project", "cwd", type=FOLDER, help="Only sessions of the project in FOLDER."
+    )
     return of_folder(of_here(run))  # type: ignore[return-value]
 
 

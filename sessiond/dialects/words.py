@@ -6,7 +6,7 @@ of the arguments or the output of one call the first SEARCH_TOOL_CHARS_MAX.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -18,11 +18,11 @@ from sessiond.dialects.payload import read_payload
 from sessiond.limits import SEARCH_TEXT_CHARS_MAX, SEARCH_TOOL_CHARS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.parsed_message import Block, ParsedMessage
-from sessiond.model.searched import Part, Searched
+from sessiond.model.searched import Part, Searched, Speaker
 
 __all__ = ["entry_texts", "header_text"]
 
-_SPEAKERS: Final = frozenset({"user", "assistant"})
+_SPEAKERS: Final[Mapping[str, Speaker]] = {"user": "user", "assistant": "assistant"}
 _SHELL: Final = "bash"
 """The tool as which a user's own shell command is found."""
 
@@ -63,12 +63,12 @@ def _of_message(message: Raw | None) -> Iterator[Searched]:
     reading = _reading(message or Raw(b"{}"))
     if reading is None:
         return
-    role = reading.role
     if (ran := reading.command) is not None:
         yield Searched(Part.ARGUMENTS, ran.command, "user", _SHELL)
         yield Searched(Part.OUTPUT, ran.output, "user", _SHELL)
         return
-    if role in _SPEAKERS:
+    role = _SPEAKERS.get(reading.role)
+    if role is not None:
         yield Searched(Part.MESSAGE, _said(reading), role)
     for block in reading.blocks:
         if block.kind == "tool_call":

@@ -91,6 +91,8 @@ class FileSource:
         self.behind_bytes = 0
         self._files = files
         self._fd = open_regular(files, path)
+        self.line_ends = array("q")
+        """Offsets in the file behind the lines that `more` returned last."""
         self._ends = array("q", [0])
         self._lines_of = lines_of
         self._splitter = lines_of(self._ends)
@@ -157,6 +159,7 @@ class FileSource:
             self._last = (self._last + chunk[-_LAST_BYTES:])[-_LAST_BYTES:]
             self._at += len(chunk)
             lines = self._splitter.feed(chunk)
+            self.line_ends = self._ends[1:]
             del self._ends[1:]
         self.behind_bytes = size - self._at
         if not self.behind_bytes:

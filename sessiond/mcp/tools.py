@@ -49,11 +49,15 @@ READING: Final = (
     ),
     _tool(
         "search_sessions",
-        "Find entries that hold all words of the query, best first. Quotes make a phrase.",
+        "Find entries that hold all words of the query in a message, in the arguments of a tool's"
+        " call or in its output, best first. Quotes make a phrase.",
         {"query": _TEXT},
         {
             "session_id": _ID,
             "cwd": _TEXT,
+            "role": {"enum": ["user", "assistant", "tool", "custom", "summary", "title"]},
+            "tool": {"type": "string", "description": "Name of a tool: only its calls and outputs"},
+            "since": {"type": "string", "description": "Only entries since this RFC 3339 time"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100},
         },
         gives={"hits": _LIST},

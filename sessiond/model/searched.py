@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Part", "Searched"]
+__all__ = ["Part", "Searched", "Speaker"]
+
+Speaker = Literal["user", "assistant", "tool", "custom", "summary", "title"]
+"""The roles by which searches tell texts apart: a call is the assistant's, an output a tool's."""
 
 
 class Part(IntEnum):
@@ -26,6 +30,6 @@ class Searched(Struct, frozen=True):
 
     part: Part
     text: str
-    role: str = ""
+    role: Speaker = "user"
     tool: str = ""
     call: str = ""

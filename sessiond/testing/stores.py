@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
+from msgspec.structs import replace
+
+from sessiond.catalog.fulltext import Found as SearchHit
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Mark, Stored
 from sessiond.dialects.native.dialect import NATIVE
@@ -319,7 +322,11 @@ def check_the_texts_of_stored_lines_are_read_once(make: MakeStore) -> None:
         batches = list(store.texts_behind(known, None))
         texts = [text for _, some in batches for text in some]
         assert [text.seq for text in texts][-2:] == [1, 2]
-        assert "says one" in texts[-2].text
+        assert "says one" in texts[-2].said.text
+        hit, place = SearchHit(_ID, texts[-2].entry_id, 1, ""), texts[-2].place
+        assert place is not None
+        other = replace(place, mark=place.mark ^ 1)
+        assert store.check_hits(known, [(hit, place), (hit, other)]) == [True, False]
         indexed = batches[-1][0]
         assert indexed.seq == known.mark.seen_seq
         opened = store.open(_ID)

@@ -355,9 +355,8 @@ def test_a_search_holds_of_a_long_line_what_it_indexes(
     assert found is not None
     sizes: list[int] = []
     with peak_below(24 * MIB):
-        for _, line in files.lines(found, for_search=True):
-            words = found.dialect.words(line)
-            sizes.append(len(words))
+        for line, _ in files.searched(found):
+            sizes += [len(one.text) for one in found.dialect.texts(line)]
     assert SEARCH_TEXT_CHARS_MAX in sizes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +121,13 @@ async def test_sessions_that_have_no_room_are_not_read_again_and_again(
     set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
     root = root_with(tmp_path.resolve(), 6)
     read: list[str] = []
-    lines: Callable[..., Iterator[tuple[int, bytes]]] = AgentFiles.lines
+    searched = AgentFiles.searched
 
-    def counted(files: AgentFiles, file: AgentFile, **how: bool) -> Iterator[tuple[int, bytes]]:
+    def counted(files: AgentFiles, file: AgentFile) -> Any:
         read.append(file.path.stem)
-        return lines(files, file, **how)
+        return searched(files, file)
 
-    monkeypatch.setattr(AgentFiles, "lines", counted)
+    monkeypatch.setattr(AgentFiles, "searched", counted)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         assert await found(wire) == [CLAUDE.format(4), CLAUDE.format(5)]

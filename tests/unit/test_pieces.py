@@ -101,7 +101,7 @@ def test_a_run_is_found_where_it_stands_and_nowhere_else(
     index.put("session-a", Indexed("epoch", 1, 1), lines, anew=True)
     match = match_of(query)
     assert match is not None
-    hits = {hit.seq: hit.snippet for hit in index.find(match, ["session-a"], 10)}
+    hits = {hit.seq: hit.snippet for hit, _ in index.find(match, ["session-a"], 10)}
     assert hits.keys() == {seq for seq, text in enumerate(texts) if query in text}
     assert all(query in shown for shown in hits.values())
 

@@ -41,7 +41,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TextIndex]:
 def found(index: TextIndex, query: str) -> list[str | None]:
     match = match_of(query)
     assert match is not None
-    return [hit.entry_id for hit in index.find(match, ["session-a"], 10)]
+    return [hit.entry_id for hit, _ in index.find(match, ["session-a"], 10)]
 
 
 @pytest.mark.parametrize(

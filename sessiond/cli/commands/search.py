@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sessiond.cli.arguments import SESSION, archived_option, project_options
+from sessiond.cli.arguments import MOMENT, SESSION, archived_option, project_options
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, table
@@ -23,6 +23,7 @@ __all__ = ["COMMAND"]
         "sessiond search cron job",
         "sessiond search --here '\"cron job\" lat'",
         "sessiond search --session my-session late",
+        "sessiond search --tool Bash --since 7d ECONNREFUSED",
         "sessiond search --archived any late --json",
     ),
 )
@@ -31,6 +32,17 @@ __all__ = ["COMMAND"]
     "--session",
     type=SESSION,
     help="Only in SESSION, whatever the other options leave out.",
+)
+@click.option(
+    "--role",
+    type=click.Choice(["user", "assistant", "tool", "custom", "summary", "title"]),
+    help="Only what this role said: a call is the assistant's, an output the tool's.",
+)
+@click.option("--tool", metavar="NAME", help="Only calls of this tool and their outputs.")
+@click.option(
+    "--since",
+    type=MOMENT,
+    help="Only entries since TIME: a date, RFC 3339, or 30m, 12h, 7d for a time ago.",
 )
 @project_options
 @archived_option
@@ -59,6 +71,7 @@ __all__ = ["COMMAND"]
 def search(shared: Shared, words: tuple[str, ...], session: str | None, **params: Any) -> None:
     """Find the entries that hold all the WORDS, the best first.
 
+    Words are found in titles, messages, and calls of tools with their outputs.
     A word may lack its last letters; words in double quotes are a phrase. Case and
     accents make no difference. Of Chinese, Japanese, Korean, Thai and other text
     without blanks any part is found. An ENTRY of "-" is the title or the folder of the session.
@@ -77,7 +90,7 @@ def _show(result: dict[str, Any]) -> None:
     hits = result["hits"]
     shown = short_session_ids(hit["session_id"] for hit in hits)
     rows = [
-        (shown[hit["session_id"]], hit["entry_id"] or "-", str(hit["seq"]), hit["snippet"])
+        (shown[hit["session_id"]], hit["entry_id"] or "-", str(hit["seq"]), _text(hit))
         for hit in hits
     ]
     table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
@@ -87,6 +100,12 @@ def _show(result: dict[str, Any]) -> None:
         note(
             "no entry holds all words; --archived any, --drafts and --subagents search more sessions"
         )
+
+
+def _text(hit: dict[str, Any]) -> str:
+    is_checked = hit.get("checked", True)
+    tool = f"[{hit['tool']}] " if hit.get("tool") else ""
+    return f"{'' if is_checked else '(not checked) '}{tool}{hit['snippet']}"
 
 
 COMMAND = search

@@ -6,20 +6,30 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from sessiond.catalog.fulltext import Found
+from sessiond.catalog.fulltext import Filters, Found
 from sessiond.catalog.matching import match_of
 from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import InvalidParams
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, page_limit
+from sessiond.methods._shared.common import (
+    DEFERRED,
+    Call,
+    Client,
+    Method,
+    Params,
+    page_limit,
+    require_time,
+)
 from sessiond.model.ids import SessionId
+from sessiond.model.searched import Speaker
+from sessiond.model.times import TimeText, unix_ms
 from sessiond.service.store.listed import Unreadable
 
 __all__ = ["METHOD"]
 
 
 class SearchParams(Params):
-    """Words and quoted phrases, and the sessions to search in."""
+    """Words and quoted phrases, and where to search: in which sessions, and in which parts of their entries."""
 
     query: str
     session_id: SessionId | None = None
@@ -27,6 +37,9 @@ class SearchParams(Params):
     archived: bool | None = False
     drafts: bool = False
     subagents: bool = False
+    role: Speaker | None = None
+    tool: str | None = None
+    since: TimeText | None = None
     limit: int | None = None
 
 
@@ -54,9 +67,13 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
         subagents=params.subagents,
     )
 
+    if params.since is not None:
+        require_time(params.since, "since")
+    filters = Filters(params.session_id, params.role, params.tool, unix_ms(params.since))
+
     async def search() -> SearchResult:
         find = client.service.search.find
-        hits, unread = await find(match, query, params.session_id, limit, call)
+        hits, unread = await find(match, query, filters, limit, call)
         return SearchResult(hits, unread or UNSET)
 
     client.service.look(call, search)

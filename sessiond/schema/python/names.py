@@ -222,7 +222,7 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("Retired", "RetentionResult", "sessions failed= dry_run=true"),
     ("Trashed", "TrashedSession", "session_id path title? cwd? origin? bytes="),
     ("TrashPage", "TrashResult", "sessions next_cursor?"),
-    ("Hit", "Found", "session_id entry_id seq snippet="),
+    ("Hit", "Found", "session_id entry_id seq snippet= tool? checked=true"),
     ("SearchAnswer", "SearchResult", "hits unreadable="),
     (
         "ForestNode",

@@ -126,6 +126,7 @@ class DatabaseStore:
         lists = DatabaseLists(database, files, self._opener, self._watches, trash)
         self.scanner, self.row, self.note = lists.scanner, lists.row, lists.note
         self.whereabouts, self.texts_behind = lists.whereabouts, lists.texts_behind
+        self.check_hits = lists.check_hits
         self.find_entry = lists.find_entry
         self.next_lease_epoch = count(self._lease_epochs(LEASE_EPOCHS_RESERVED)).__next__
 

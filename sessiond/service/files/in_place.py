@@ -7,15 +7,18 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
+from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
+from sessiond.catalog.fulltext import LinePlace
 from sessiond.dialects import sniff
 from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
 from sessiond.dialects.agents.opencode import AGENT as OPENCODE
@@ -27,7 +30,7 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.mirror import Mirror
-from sessiond.journal.source import LineSource
+from sessiond.journal.source import FileSource, LineSource
 from sessiond.journal.splitter import LinesOf, Splitter, long_line
 from sessiond.journal.store import Replaced
 from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_STRAY_LINES_MAX, LINE_BYTES_MAX
@@ -209,16 +212,24 @@ class AgentFiles:
         _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
         return log, indexer, is_part
 
-    def lines(self, found: AgentFile, *, for_search: bool = False) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries of a file as native lines, each with its seq. Raises StorageError.
-
-        For a search, a very long line of a growing file lacks the ends of its texts.
-        """
-        lines_of = searched_lines if for_search else Splitter
+    def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
+        """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
         with _telling("read", found.path):
-            source, _ = self._whole(found, self._source(found, lines_of))
+            source, _ = self._whole(found, self._source(found))
             try:
                 yield from _entries(source, found)
+            finally:
+                source.close()
+
+    def searched(self, found: AgentFile) -> Iterator[tuple[bytes, LinePlace | None]]:
+        """Yield the entries of a file as native lines, each with the place of its line in the file.
+
+        A very long line of a growing file lacks the ends of its texts, and has no place. Raises StorageError.
+        """
+        with _telling("read", found.path):
+            source, _ = self._whole(found, self._source(found, searched_lines))
+            try:
+                yield from _located(source, found)
             finally:
                 source.close()
 
@@ -289,6 +300,31 @@ def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]
             yield next(seqs), made.popleft()
 
 
+def _located(source: LineSource, found: AgentFile) -> Iterator[tuple[bytes, LinePlace | None]]:
+    """Yield the entries of a source as native lines, each with the place of its line. Raises OSError, Replaced."""
+    translate, ends, is_end = _Translation(found, source), array("q", [0]), False
+    while not is_end:
+        lines = source.more()
+        is_end = not lines
+        if isinstance(source, FileSource):
+            ends += source.line_ends
+        made = deque(translate.taken(lines, is_end))
+        # A long line goes before the next one comes.
+        lines.clear()
+        while made:
+            taken, line = made.popleft()
+            yield line, _place(taken, ends)
+
+
+def _place(taken: Taken, ends: Sequence[int]) -> LinePlace | None:
+    """Return the place of a record that is a whole line of one file; None for any other record."""
+    if taken.line >= len(ends) or taken.damage is not None:
+        return None
+    begin, size = ends[taken.line - 1], len(taken.raw)
+    is_whole = ends[taken.line] - begin - size in {len(b"\n"), len(b"\r\n")}
+    return LinePlace(begin, size, crc32(taken.raw)) if is_whole else None
+
+
 @contextmanager
 def _telling(doing: str, path: Path) -> Generator[None]:
     """Turn an OSError of the block, or the notice of another file, into a StorageError."""
@@ -324,18 +360,20 @@ class _Translation:
         Raises OSError behind the lines of a whole file of which too many are no records, as 60 MB of blank
         lines are.
         """
-        made: list[bytes] = []
+        return [line for _, line in self.taken(lines, is_end)]
+
+    def taken(self, lines: Sequence[bytes], is_end: bool) -> Iterator[tuple[Taken, bytes]]:  # noqa: FBT001
+        """Yield the records of the next lines, each with its native line. Raises what a call raises."""
         for taken in self._transcript.take(lines, is_last=is_end):
             if taken.entry is None:
                 self._strays += 1
-                made.append(taken.raw)
+                yield taken, taken.raw
             else:
-                made.append(self._native(taken, taken.entry))
+                yield taken, self._native(taken, taken.entry)
         if self._strays > AGENT_STRAY_LINES_MAX and not self._is_part and (is_end or self._is_over):
             said = f"more than {AGENT_STRAY_LINES_MAX} lines of it are no records: remove them"
             raise OSError(errno.EFBIG, said)
         self._is_over = self._strays > AGENT_STRAY_LINES_MAX
-        return made
 
     def _native(self, taken: Taken, entry: Entry | Opaque) -> bytes:
         bridge = taken.bridge

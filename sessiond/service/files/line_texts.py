@@ -8,30 +8,34 @@ part of such a file, so the size of the file says whether the index is behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
 
 from msgspec.structs import replace
 
-from sessiond.catalog.fulltext import Indexed, LinePlace, Text
-from sessiond.catalog.rows import Known, Mark
+from sessiond.catalog.fulltext import Hit, Indexed, LinePlace, Text
+from sessiond.catalog.rows import NOTHING, Known, Mark
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import header_text
-from sessiond.errors import StorageError, TooLarge
+from sessiond.errors import SessionCorrupt, StorageError, TooLarge
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
 from sessiond.model.times import unix_ms
-from sessiond.service.files.catalog_records import fits_line
+from sessiond.service.files.catalog_records import fingerprint_of, fits_line
 from sessiond.service.files.profile import Profile
+from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.store.listed import TextsChanged
 
 __all__ = ["LineTexts", "LinesFrom", "file_texts", "read_texts"]
 
 LinesFrom = Callable[[int, int], Iterator[tuple[bytes, int]]]
 """Yields the lines from a seq on, which begins at an offset, with the offset where each line ends."""
+Located = tuple[bytes, LinePlace | None]
 
 
 class LineTexts:
@@ -51,6 +55,29 @@ class LineTexts:
             return self._read_in_place(known, indexed)
         return file_texts(self._files, known, indexed)
 
+    def check(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
+        """Return whether the words of each hit are still in its file; None if that cannot be seen now.
+
+        Reads the line of each hit once, or else looks at the whole file.
+        """
+        path = Path(known.path)
+        try:
+            if stored_place(path) is not None:
+                return [self._agents.recognise(path) is not None] * len(hits)
+            with telling("read", path):
+                fd = open_regular(self._files, path)
+                try:
+                    found = fingerprint_of(self._files.fstat(fd))
+                    is_same = known.fingerprint in {found, NOTHING} or None
+                    return [is_same if place is None else self._has(fd, place) for _, place in hits]
+                finally:
+                    self._files.close(fd)
+        except (StorageError, SessionCorrupt):
+            return [None] * len(hits)
+
+    def _has(self, fd: int, place: LinePlace) -> bool:
+        return crc32(self._files.pread(fd, place.size, place.at)) == place.mark
+
     def _read_in_place(
         self, known: Known, indexed: Indexed | None
     ) -> Iterator[tuple[Indexed, list[Text]]]:
@@ -61,8 +88,8 @@ class LineTexts:
         behind = -1 if indexed is None else indexed.seq
         texts: list[Text] = []
         chars = total = seq = 0
-        for seq, line in _readable(self._agents.lines(found, for_search=True)):
-            these = _texts(found.dialect, seq, line)
+        for seq, (line, place) in enumerate(_readable(self._agents.searched(found)), 1):
+            these = _texts(found.dialect, seq, line, place)
             size = sum(one.chars for one in these)
             total += size
             if total > AGENT_TEXT_CHARS_MAX:
@@ -77,7 +104,7 @@ class LineTexts:
         yield Indexed(known.mark.epoch, max(seq, behind), known.end), texts
 
 
-def _readable(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _readable(lines: Iterator[Located]) -> Iterator[Located]:
     """Yield the lines of a file; of one that is too large, those at its beginning. Raises StorageError."""
     try:
         yield from lines

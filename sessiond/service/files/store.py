@@ -77,7 +77,8 @@ class FileStore:
         self.forget = trashed.forget
         self.verify, self.plan_repair = profile.checks.verify, profile.checks.plan_repair
         self.row, self.note = profile.records.row, profile.records.note
-        self.texts_behind = LineTexts(profile).behind
+        texts = LineTexts(profile)
+        self.texts_behind, self.check_hits = texts.behind, texts.check
         self.whereabouts = profile.roots.whereabouts
         running = RunningPrograms(files, profile.roots, environment.monotonic)
         self.with_activity = running.marked

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.finding import find_by_ref
-from sessiond.catalog.fulltext import Found, Indexed
+from sessiond.catalog.fulltext import Filters, Found, Hit, Indexed
 from sessiond.catalog.matching import Match
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import NOTHING, Known
@@ -55,13 +55,14 @@ class Search:
         self._turn = anyio.Lock()
 
     async def find(
-        self, match: Match, query: Query, only: str | None, limit: int, asker: Asker
+        self, match: Match, query: Query, filters: Filters, limit: int, asker: Asker
     ) -> tuple[list[Found], list[Unreadable]]:
         """Return the best hits in the sessions of `query`, and what of the roots could not be read.
 
-        With `only`, the hits in that session; `query` has no effect then. Raises SessionNotFound, StorageError.
+        With a session in `filters`, the hits in that session; `query` has no effect then. Raises SessionNotFound, StorageError.
         """
         unread: list[Unreadable] = []
+        only = filters.session_id
 
         def stock(catalog: Catalog) -> _Stock:
             known = {row.session_id: row for row in catalog.all() if row.listed}
@@ -79,8 +80,31 @@ class Search:
             # One session per step, so that a cancelled search stops.
             while (step := await to_thread.run_sync(next, work, None)) is not None:
                 asker.progress.report(*step, "sessions")
-            found = await to_thread.run_sync(self._index.find, match, there.wanted, limit)
-            return found, unread
+            hits = await to_thread.run_sync(self._index.find, match, there.wanted, limit, filters)
+            return await to_thread.run_sync(self._checked, hits, there.known), unread
+
+    def _checked(self, hits: list[Hit], known: Mapping[str, Known]) -> list[Found]:
+        """Return the hits whose words are still in their sessions, and those of which that cannot be seen now.
+
+        The index keeps the text of each line with the checksum of the line's bytes, so the bytes alone are read.
+        Blocking.
+        """
+        of_session: dict[str, list[Hit]] = {}
+        for hit in hits:
+            of_session.setdefault(hit[0].session_id, []).append(hit)
+        seen = {
+            (session_id, hit[0].seq): is_there
+            for session_id, some in of_session.items()
+            for hit, is_there in zip(
+                some, self._store.check_hits(known[session_id], some), strict=True
+            )
+        }
+        states = [(found, seen[found.session_id, found.seq]) for found, _ in hits]
+        return [
+            found if is_there else replace(found, checked=False)
+            for found, is_there in states
+            if is_there is not False
+        ]
 
     def _catch_up(self, there: _Stock, unread: list[Unreadable]) -> Iterator[tuple[int, int]]:
         """Index what the index lacks of the wanted sessions, and remove deleted ones.

@@ -6,13 +6,13 @@ both up to what the store has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog
-from sessiond.catalog.fulltext import Indexed, Text, TextIndex
+from sessiond.catalog.fulltext import Hit, Indexed, Text, TextIndex
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.service.log.open_session import OpenSession
@@ -253,4 +253,8 @@ class Listed(Protocol):
 
         Raises TextsChanged, StorageError.
         """
+        ...
+
+    def check_hits(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
+        """Return whether the words of each hit are still in the session; None if that cannot be seen now."""
         ...

@@ -365,7 +365,8 @@ class MoveOptions(_Move, total=False):
 class SearchOptions(Timed, total=False):
     """Optional parameters of session/search.
 
-    Words and quoted phrases, and the sessions to search in.
+    Words and quoted phrases, and where to search: in which sessions, and in which parts of their
+    entries.
 
     `archived=None` searches both.
     """
@@ -375,6 +376,9 @@ class SearchOptions(Timed, total=False):
     archived: bool | None
     drafts: bool
     subagents: bool
+    role: Literal["assistant", "custom", "summary", "title", "tool", "user"]
+    tool: str
+    since: str
     limit: int
 
 

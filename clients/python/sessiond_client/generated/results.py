@@ -949,12 +949,18 @@ class TrashPage(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True):
-    """A hit of a search."""
+    """A hit of a search.
+
+    `tool` is there if the words stand in the arguments or the output of a call, and may be "".
+    `checked` is there, and false, if the source of the hit could not be read again.
+    """
 
     session_id: str
     entry_id: str | None
     seq: int
     snippet: str = ""
+    tool: str | None = None
+    checked: bool = True
 
 
 class SearchAnswer(Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
+from zlib import crc32
 
-from sessiond.catalog.fulltext import Indexed, Text
+from sessiond.catalog.fulltext import Found, Hit, Indexed, LinePlace, Text
 from sessiond.catalog.rows import Known, ListedFile, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.splitter import whole_lines
@@ -132,3 +133,19 @@ class DatabaseLists:
                 yield line, end
 
         return read_texts(lines_from, known.mark, indexed)
+
+    def check_hits(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
+        """Return whether the words of each hit are still in the session; None if that cannot be seen now."""
+        if not is_in_database(known.path):
+            return self._files.check_hits(known, hits)
+        try:
+            head = self._database.find(known.session_id)
+            if head is None or head.epoch != known.mark.epoch:
+                return [False] * len(hits)
+            return [self._has(head.number, *hit) for hit in hits]
+        except StorageError:
+            return [None] * len(hits)
+
+    def _has(self, number: int, found: Found, place: LinePlace | None) -> bool:
+        data = b"".join(self._database.pieces(number, found.seq, found.seq))
+        return [*map(crc32, whole_lines(data))] == [place and place.mark]
