@@ -3,8 +3,9 @@
 Rule 1: the index is never the truth. A session's rows are valid for the recorded epoch and up to
 the recorded line. Deleting the file costs reading the sessions again.
 Rule 2: removed text is overwritten, as far as SQLite can.
-Rule 3: the words are those of `indexable`. SQLite keeps only their places, and asks the view `said` for a text
-whose words are removed or marked; the view makes the text of a line from what was said, which is compressed.
+Rule 3: words and pieces are those of `indexable`. SQLite keeps of the words their places, and of the pieces only the
+rows; with their places they would be twice as large. It asks the views `said` and `cut` for what is removed; the views
+make it from what was said, which is compressed.
 Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
@@ -22,8 +23,8 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.matching import Match
-from sessiond.catalog.pieces import indexable, spelled
-from sessiond.catalog.snippets import MARK, snippet
+from sessiond.catalog.pieces import indexable, pieces_in, spelled, words_in
+from sessiond.catalog.snippets import snippet
 from sessiond.model.searched import Part, Searched
 
 __all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
@@ -54,50 +55,64 @@ CREATE TABLE entries (
     text NOT NULL
 );
 CREATE INDEX entries_by_session ON entries (number);
-CREATE VIEW said AS SELECT row, indexable(text) AS text FROM entries;
+CREATE VIEW said AS SELECT row, words_of(text) AS text FROM entries;
+CREATE VIEW cut AS SELECT row, pieces_of(text) AS text FROM entries;
 CREATE VIRTUAL TABLE words USING fts5(
     text, content = 'said', content_rowid = 'row',
     tokenize = "unicode61 remove_diacritics 2 categories 'L* M* N* Co'"
 );
+CREATE VIRTUAL TABLE pieces USING fts5(
+    text, content = 'cut', content_rowid = 'row', detail = none, columnsize = 0,
+    tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* Co'"
+);
 """
+_INDEXES: Final = ("words", "pieces")
 
 
-def _bring_function(connection: sqlite3.Connection, _folder: Path) -> None:
-    """Give a connection the function that the view `said` asks for the text of a line."""
-    connection.create_function("indexable", 1, _words)
+def _bring_functions(connection: sqlite3.Connection, _folder: Path) -> None:
+    """Give a connection the functions that the views ask for the words and the pieces of a text."""
+    connection.create_function("words_of", 1, lambda kept: words_in(indexable(_unpacked(kept))))
+    connection.create_function("pieces_of", 1, lambda kept: pieces_in(indexable(_unpacked(kept))))
 
 
 # The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
 # new version, and so is another Unicode ("14.0.0"), where characters are spelled that were unknown before.
-_VERSION: Final = 40_000 + int(unicodedata.unidata_version.replace(".", ""))
+_VERSION: Final = 50_000 + int(unicodedata.unidata_version.replace(".", ""))
 _TABLES: Final = Tables(
     "search index",
     version=_VERSION,
     make=lambda _none: _SCHEMA,
     temporary="PRAGMA trusted_schema = ON;"  # or a view could have no function of ours
     "CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
-    arrive=_bring_function,
+    arrive=_bring_functions,
 )
 _MARK: Final = "epoch, seq, end, chars, left_out"
 _MARK_TYPES: Final = (str, int, int, int, int)
-_OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _ADD: Final = """
 INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, size, mark, text)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _FIND: Final = f"""
-SELECT sessions.session_id, entries.entry_id, entries.seq, part, tool, at, size, mark, entries.text,
-    highlight(words, 0, '{MARK}', '{MARK}')
-FROM words
-JOIN entries ON entries.row = words.rowid
+SELECT sessions.session_id, entries.entry_id, entries.seq, part, tool, at, size, mark, entries.text
+FROM {{words}}
+JOIN entries ON entries.row = {{words}}.rowid
 JOIN wanted ON wanted.number = entries.number
 JOIN sessions ON sessions.number = entries.number
-WHERE words MATCH :match
+WHERE {{matches}}
     AND (:role IS NULL OR role = :role)
     AND (:tool IS NULL OR tool = :tool COLLATE NOCASE)
     AND (:since IS NULL OR time >= :since)
-ORDER BY max(part, {Part.MESSAGE}), rank, time DESC, row DESC LIMIT :limit
+ORDER BY max(part, {Part.MESSAGE}), {{rank}}, time DESC, entries.row DESC LIMIT :limit
 """  # noqa: S608 - no part comes from outside
+_MATCH_WORDS: Final = "words MATCH :words"
+_MATCH_PIECES: Final = "pieces MATCH :pieces"
+_FIND_WORDS: Final = _FIND.format(words="words", matches=_MATCH_WORDS, rank="rank")
+_FIND_PIECES: Final = _FIND.format(words="pieces", matches=_MATCH_PIECES, rank="NULL")
+_FIND_BOTH: Final = _FIND.format(
+    words="words",
+    matches=f"{_MATCH_WORDS} AND words.rowid IN (SELECT rowid FROM pieces WHERE {_MATCH_PIECES})",  # noqa: S608
+    rank="rank",
+)
 
 
 class Indexed(Struct, frozen=True):
@@ -229,10 +244,14 @@ class TextIndex:
                         _packed(said.text),
                     ),
                 )
-                connection.execute(
-                    "INSERT INTO words (rowid, text) VALUES (?, ?)",
-                    (row.lastrowid, indexable(said.text)),
-                )
+                indexed = indexable(said.text)
+                for index, text in zip(
+                    _INDEXES, (words_in(indexed), pieces_in(indexed)), strict=True
+                ):
+                    connection.execute(
+                        f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",  # noqa: S608 - our names
+                        (row.lastrowid, text),
+                    )
 
         self.file.use(store)
 
@@ -256,7 +275,8 @@ class TextIndex:
         def drop(connection: sqlite3.Connection) -> None:
             _drop(connection, session_id)
             # Deleted rows leave their words in the index until the index is merged.
-            connection.execute(_OPTIMIZE)
+            for index in _INDEXES:
+                connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608
 
         # A missing file, or something else of that name, holds no words.
         if self.file.is_there():
@@ -277,14 +297,17 @@ class TextIndex:
                 "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
                 ((session_id,) for session_id in wanted),
             )
-            asked = {**structs.asdict(filters), "match": match.expression}
+            asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
+            find = _FIND_BOTH if match.words else _FIND_PIECES
+            find = find if match.pieces else _FIND_WORDS
             rows_max = limit
             while True:
-                rows = connection.execute(_FIND, asked | {"limit": rows_max}).fetchall()
+                rows = connection.execute(find, asked | {"limit": rows_max}).fetchall()
                 # Several parts of an entry may have the words, and the best one is shown.
                 best: dict[tuple[str, int], Sequence[Any]] = {}
                 for row in rows:
-                    best.setdefault((row[0], row[2]), row)
+                    if not match.pieces or match.holds(indexable(_unpacked(row[-1]))):
+                        best.setdefault((row[0], row[2]), row)
                 if len(best) >= limit or len(rows) < rows_max:
                     hits = [_hit(row, match) for row in [*best.values()][:limit]]
                     return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
@@ -295,7 +318,7 @@ class TextIndex:
 
 def _hit(row: Sequence[Any], match: Match) -> tuple[int, Found, LinePlace | None]:
     """Return a hit behind the number of the words with signs that it lacks."""
-    session_id, entry_id, seq, part, tool, at, size, mark, kept, marked = row
+    session_id, entry_id, seq, part, tool, at, size, mark, kept = row
     text = _unpacked(kept)
     said = spelled(text) if match.with_signs else ""
     lacking = sum(word not in said for word in match.with_signs)
@@ -304,7 +327,7 @@ def _hit(row: Sequence[Any], match: Match) -> tuple[int, Found, LinePlace | None
         session_id,
         entry_id,
         seq,
-        snippet(text, marked, one_line=is_tools),
+        snippet(text, indexable(text), match.phrases, one_line=is_tools),
         tool if is_tools else UNSET,
     )
     return lacking, found, None if at is None else LinePlace(at, size, mark)
@@ -341,10 +364,6 @@ class _Tools:
         return self._stored
 
 
-def _words(kept: object) -> str:
-    return indexable(_unpacked(kept))
-
-
 def _packed(text: str) -> str | bytes:
     said = text.encode()
     packed = zlib.compress(said)
@@ -352,9 +371,12 @@ def _packed(text: str) -> str | bytes:
 
 
 def _unpacked(kept: object) -> str:
-    """Return the text that was kept. Raises TypeError, ValueError, zlib.error for a damaged value."""
+    """Return the text that was kept. Raises TypeError, ValueError for a damaged value."""
     if isinstance(kept, bytes):
-        return zlib.decompress(kept).decode()
+        try:
+            return zlib.decompress(kept).decode()
+        except zlib.error as error:
+            raise ValueError(error) from error
     require_types((kept,), (str,))
     return str(kept)
 
@@ -377,9 +399,10 @@ def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed) -> i
 
 def _drop(connection: sqlite3.Connection, session_id: str) -> None:
     its = "number = (SELECT number FROM sessions WHERE session_id = ?)"
-    connection.execute(
-        f"DELETE FROM words WHERE rowid IN (SELECT row FROM entries WHERE {its})",  # noqa: S608
-        (session_id,),
-    )
+    for index in _INDEXES:
+        connection.execute(
+            f"DELETE FROM {index} WHERE rowid IN (SELECT row FROM entries WHERE {its})",  # noqa: S608
+            (session_id,),
+        )
     connection.execute(f"DELETE FROM entries WHERE {its}", (session_id,))  # noqa: S608
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))

@@ -21,11 +21,21 @@ from bisect import bisect_right
 from itertools import zip_longest
 from typing import Final
 
-__all__ = ["PIECE", "indexable", "place_in", "spelled", "spelled_length"]
+__all__ = [
+    "PIECE",
+    "indexable",
+    "pieces_in",
+    "place_in",
+    "spelled",
+    "spelled_length",
+    "words_in",
+]
 
 PIECE: Final = "ª"
 """The character with which a piece begins; a letter to SQLite."""
 _SIGNS_MORE: Final = 3
+_PIECE: Final = rf"{PIECE}\S+"
+_RUN_OF_PIECES: Final = rf"(?:\s+{_PIECE})+\s"
 
 # Accents, of which SQLite takes off those of Latin alone, and what shows nothing but would cut a word in two.
 _UNSEEN: Final = "[\u00ad\u0300-\u036f\u200b\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]"
@@ -66,6 +76,16 @@ def indexable(text: str) -> str:
     """Return a text as the index takes it: in its one spelling, and in pieces where there are no blanks."""
     found = spelled(text)
     return found if found.isascii() else re.sub(_RUNS, _pieces, found)
+
+
+def words_in(indexed: str) -> str:
+    """Return a text as the index takes it, without its pieces: one mark stands for a run of them."""
+    return indexed if indexed.isascii() else re.sub(_RUN_OF_PIECES, f" {PIECE} ", indexed)
+
+
+def pieces_in(indexed: str) -> str:
+    """Return the pieces of a text as the index takes it."""
+    return "" if indexed.isascii() else " ".join(re.findall(_PIECE, indexed))
 
 
 def _pieces(run: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """The text around a search hit, in one line of bounded length.
 
-Rule 1: a snippet is a part of the text as it was said. SQLite marks the hits in the text as the index takes it,
-and the places of the hits are brought back from there.
+Rule 1: a snippet is a part of the text as it was said. The hits are looked for in the text as the index takes it,
+and their places are brought back from there.
 Rule 2: of what a tool was given or told a snippet shows the line of the hit alone.
 Rule 3: a snippet shows the hit that most other words of the query follow closely. Only the first hits of a text
 take part: SQLite's own choice of the best window takes ten seconds for 20,000 hits.
@@ -9,37 +9,44 @@ take part: SQLite's own choice of the best window takes ten seconds for 20,000 h
 
 from __future__ import annotations
 
-from itertools import accumulate
+from collections.abc import Sequence
+from itertools import accumulate, islice, pairwise
 from typing import Final
 
+from sessiond.catalog.matching import Phrase
 from sessiond.catalog.pieces import PIECE, place_in, spelled_length
 from sessiond.limits import SNIPPET_CHARS_MAX
 
-__all__ = ["MARK", "snippet"]
+__all__ = ["snippet"]
 
-MARK: Final = "º"
-"""The mark on both sides of each hit; NFKC leaves no such character in a text of the index."""
 _HITS_MAX: Final = 20
 _CHARS_BEFORE: Final = 60
 _CHARS_BEHIND: Final = SNIPPET_CHARS_MAX - _CHARS_BEFORE
 
 
-def snippet(text: str, marked: str, *, one_line: bool = False) -> str:
-    """Return one line of a text with its best hit; `marked` is the text as the index takes it, with marks.
+def snippet(text: str, said: str, phrases: Sequence[Phrase], *, one_line: bool = False) -> str:
+    """Return one line of a text with its best hit; `said` is the text as the index takes it.
 
     With `one_line` it is a line of the text, or a part of one; else it may be several, joined.
     """
-    parts = marked.split(MARK, 2 * _HITS_MAX)
-    places = [0, *accumulate(map(spelled_length, parts))]
-    hits = range(1, len(parts), 2)
+    hits = sorted(
+        (place, number)
+        for number, phrase in enumerate(phrases)
+        for place in islice(phrase.places(said), _HITS_MAX)
+    )
+    begins = [0, *(place for place, _ in hits)]
+    lengths = (spelled_length(said[begin:end]) for begin, end in pairwise(begins))
+    # Each hit's place in the one spelling. The blank before a piece is the piece's own.
+    spots = [
+        (place - said.startswith(PIECE, at), number)
+        for place, (at, number) in zip(accumulate(lengths), hits, strict=True)
+    ]
 
-    def words(best: int) -> int:
-        near = (hit for hit in hits if 0 <= places[hit] - places[best] < _CHARS_BEHIND)
-        return len({parts[hit] for hit in near})
+    def words(best: tuple[int, int]) -> int:
+        return len({number for at, number in spots if 0 <= at - best[0] < _CHARS_BEHIND})
 
-    best = max(hits, key=words, default=0)
-    # The blank before a piece is the piece's own.
-    at = place_in(text, places[best] - parts[best].startswith(PIECE))
+    place, _ = max(spots, key=words, default=(0, 0))
+    at = place_in(text, place)
     if one_line:
         begin = text.rfind("\n", 0, at) + 1
         end = text.find("\n", at)

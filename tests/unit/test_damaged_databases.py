@@ -16,7 +16,7 @@ import pytest
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Indexed, TextIndex
 from sessiond.catalog.guarded import GuardedDatabase, read_only
-from sessiond.catalog.matching import Match
+from sessiond.catalog.matching import Match, Phrase
 from sessiond.catalog.query import Query
 from sessiond.errors import StorageError
 from tests.kit.catalogs import (
@@ -32,6 +32,8 @@ from tests.unit.test_catalog import stored
 from tests.unit.test_search import line
 
 ROWS = 60
+
+LAGOON = Match((Phrase(("lagoon",), is_open=True),))
 
 
 class CatalogUse:
@@ -104,7 +106,7 @@ class IndexUse:
 
     def ask_everything(self) -> None:
         """Read what each row has."""
-        self._index.find(Match("lagoon"), [f"session-{number:03}" for number in self.all()], 1000)
+        self._index.find(LAGOON, [f"session-{number:03}" for number in self.all()], 1000)
 
     def purge(self, number: int) -> None:
         """Erase a session."""

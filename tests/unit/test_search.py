@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.catalog.fulltext import Indexed, Text, TextIndex
-from sessiond.catalog.matching import Match, match_of
+from sessiond.catalog.fulltext import Indexed, LinePlace, Text, TextIndex
+from sessiond.catalog.matching import Match, Phrase, match_of
 from sessiond.dialects.words import entry_texts
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
@@ -22,6 +23,7 @@ from sessiond.limits import SEARCH_TEXT_CHARS_MAX, SEARCH_TOOL_CHARS_MAX
 from sessiond.model.searched import Part, Searched
 
 MARK = Indexed("epoch", 2, 100)
+FOX = Match((Phrase(("fox",), is_open=True),))
 
 
 def line(seq: int, entry_id: str, text: str) -> Text:
@@ -45,35 +47,38 @@ def found(index: TextIndex, query: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize(
-    ("query", "match"),
+    ("query", "words", "pieces"),
     [
-        ("one two", '"one"* "two"*'),
-        ('"one two" three', '"one two" "three"*'),
-        ('"never closed', '"never closed"'),
-        ('one"two"', '"one"* "two"'),
-        ("don't", '"don t"*'),
-        ("a_b C++", '"a b"* "c"*'),
-        ("内存泄漏", '"ª内存 ª存泄 ª泄漏 ª漏"*'),
-        ("漏", '"ª漏"*'),
-        ('"内存"', '"ª内存 ª存"*'),
-        ('"漏" "用Python"', '"ª漏"* "ª用 python"'),
-        ("内存 Ｐｙ的", '"ª内存 ª存"* "py ª的"*'),
-        ("查内存，缓存", '"ª查内 ª内存 ª存 ª缓存 ª存"*'),
-        ("ﾃﾞｰﾀ ㎏", '"ªデー ªータ ªタ"* "kg"*'),
-        ("GRÖSSE", '"grosse"*'),
-        ("हिन्दी", '"हिन्दी"*'),
-        ("ภาษา", '"ªภา ªาษ ªษา ªา"*'),
-        ("\U00020000\U00020001", '"ª\U00020000\U00020001 ª\U00020001"*'),
-        ("🚀", '"ª\U000ff680"*'),
-        ("\u0301", None),
-        ("，", None),
-        ('"" ?! -', None),
-        ("a\0b", '"a b"*'),
+        ("one two", '"one"* "two"*', ""),
+        ('"one two" three', '"one two" "three"*', ""),
+        ('"never closed', '"never closed"', ""),
+        ('one"two"', '"one"* "two"', ""),
+        ("don't", '"don t"*', ""),
+        ("a_b C++", '"a b"* "c"*', ""),
+        ("内存泄漏", "", '"ª内存" "ª存泄" "ª泄漏"'),
+        ("漏", "", '"ª漏"*'),
+        ('"内存"', "", '"ª内存"'),
+        ('"漏" "用Python"', '"python"', '"ª漏"* "ª用"'),
+        ("内存 Ｐｙ的x", '"py" "x"*', '"ª内存" "ª的"'),
+        ("查内，缓存", "", '"ª查内" "ª内" "ª缓存"'),
+        ("ﾃﾞｰﾀ ㎏", '"kg"*', '"ªデー" "ªータ"'),
+        ("GRÖSSE", '"grosse"*', ""),
+        ("हिन्दी", '"हिन्दी"*', ""),
+        ("ภาษา", "", '"ªภา" "ªาษ" "ªษา"'),
+        ("\U00020000\U00020001", "", '"ª\U00020000\U00020001"'),
+        ("🚀", "", '"ª\U000ff680"*'),
+        ("a\0b", '"a b"*', ""),
     ],
 )
-def test_a_query_is_words_and_phrases(query: str, match: str | None) -> None:
-    found = match_of(query)
-    assert (None if found is None else found.expression) == match
+def test_a_query_is_words_and_phrases(query: str, words: str, pieces: str) -> None:
+    match = match_of(query)
+    assert match is not None
+    assert (match.words, match.pieces) == (words, pieces)
+
+
+@pytest.mark.parametrize("query", ["\u0301", "，", '"" ?! -'])
+def test_a_query_without_a_word_is_none(query: str) -> None:
+    assert match_of(query) is None
 
 
 @pytest.mark.parametrize("query", ["don't", "DON T", "c++", "a_b", '"quick brown"', "fox qui"])
@@ -93,7 +98,7 @@ def test_no_query_is_an_error(index: TextIndex, query: str) -> None:
 
 
 def test_only_the_sessions_that_are_wanted(index: TextIndex) -> None:
-    assert index.find(Match("fox"), ["another"], 10) == []
+    assert index.find(FOX, ["another"], 10) == []
     assert index.indexed() == {"session-a": MARK}
     assert index.indexed_of("another") is None
 
@@ -106,6 +111,39 @@ def test_lines_are_added_and_replaced(tmp_path: Path) -> None:
     index.put("session-a", MARK, [line(1, "n1", "one")], anew=True)
     assert found(index, "one") == ["n1"]
     index.close()
+
+
+def drawn(letters: str, sizes: Sequence[int], blank: str) -> list[str]:
+    """Return texts of 150 words, of which few are frequent, as in a language."""
+    dice = random.Random(letters)
+    words = ["".join(dice.choices(letters, k=dice.choice(sizes))) for _ in range(4_000)]
+    weights = [1 / rank for rank in range(1, len(words) + 1)]
+    return [blank.join(dice.choices(words, weights, k=150)) for _ in range(3_000)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "most"),
+    [
+        (drawn("etaoinshrdlucmfwypvbgk", [2, 3, 5, 7, 9], " "), 1.5),
+        (drawn("".join(map(chr, range(0x4E00, 0x5600))), [2], ""), 2.0),
+    ],
+    ids=["latin", "chinese"],
+)
+def test_the_index_has_a_bounded_part_of_the_text(
+    tmp_path: Path, texts: list[str], most: float
+) -> None:
+    index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
+    place = LinePlace(10**6, 1_000, 2**31)
+    for at in range(0, len(texts), 100):
+        lines = [
+            Text(seq, f"{seq:032x}", Searched(Part.OUTPUT, text, "tool", "Bash"), 10**12, place)
+            for seq, text in enumerate(texts[at : at + 100])
+        ]
+        index.put(f"session-{at}", MARK, lines, anew=True)
+    index.file.erase(lambda _: None)
+    index.close()
+    size = (tmp_path / "search.sqlite").stat().st_size
+    assert size <= most * sum(len(text.encode()) for text in texts)
 
 
 def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
