@@ -71,8 +71,8 @@ _INDEXES: Final = ("words", "pieces")
 
 def _bring_functions(connection: sqlite3.Connection, _folder: Path) -> None:
     """Give a connection the functions that the views ask for the words and the pieces of a text."""
-    connection.create_function("words_of", 1, lambda kept: words_in(indexable(_unpacked(kept))))
-    connection.create_function("pieces_of", 1, lambda kept: pieces_in(indexable(_unpacked(kept))))
+    connection.create_function("words_of", 1, _words_of)
+    connection.create_function("pieces_of", 1, _pieces_of)
 
 
 # The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
@@ -362,6 +362,14 @@ class _Tools:
             )
             self._stored = dict(rows)
         return self._stored
+
+
+def _words_of(kept: object) -> str:
+    return words_in(indexable(_unpacked(kept)))
+
+
+def _pieces_of(kept: object) -> str:
+    return pieces_in(indexable(_unpacked(kept)))
 
 
 def _packed(text: str) -> str | bytes:

@@ -242,3 +242,25 @@ async def test_the_words_of_every_agent_are_checked(real_house: House, tmp_path:
         found = [hit for word in ("a", "the", "ping") for hit in await hits(wire, word)]
         assert len({hit["session_id"] for hit in found}) > 10
         assert not [hit for hit in found if "checked" in hit]
+
+
+@pytest.mark.parametrize(
+    ("query", "tool", "role"),
+    [
+        ("main.rs", "Bash", "tool"),
+        ('"List files"', "Bash", "assistant"),
+        ('"no such file"', "Read", "tool"),
+        ('"cat calc.py"', "exec_command", "assistant"),
+        ('"def add"', "exec_command", "tool"),
+        ("a.txt", "list_directory", "tool"),
+        ('"mv a b"', "bash", "assistant"),
+        ("html", "read", "tool"),
+    ],
+)
+async def test_the_calls_of_every_agent_are_found_by_their_tools(
+    real_house: House, tmp_path: Path, query: str, tool: str, role: str
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_all(wire, tmp_path.resolve())
+        (hit,) = await hits(wire, query, tool=tool, role=role)
+        assert hit["tool"] == tool

@@ -95,11 +95,25 @@ async def test_a_search_finds_in_the_session_and_in_all_sessions(
         assert "A late" not in screen.text
         await screen.press("tab")
         await screen.shows("Search in all sessions", "3 hits", "A late train", "A late bus")
-        await screen.goes_to("train")
+        await screen.goes_to("bus")
         await screen.press("enter")
-        await screen.shows("A late train", "label:    none")
+        await screen.shows("A late bus", "label:    none")
         await screen.press("t")
-        await screen.shows("Tree of", "user: A late train")
+        await screen.shows("Tree of", "user: A late bus")
+
+
+async def test_filters_of_a_search_are_words_before_a_colon(server: Daemon, client: Client) -> None:
+    call = {"type": "tool_call", "id": "c1", "name": "Bash", "arguments": {"command": "ls late"}}
+    await conversation(client)
+    await client.append(SESSION, message={"role": "assistant", "content": [call]})
+    await client.append(SESSION, message={"role": "tool", "content": "late", "tool_call_id": "c1"})
+    async with browsing(server.socket_path) as screen:
+        await screen.press("slash", *"late tool:Bash", "enter")
+        await screen.shows("2 hits", "[Bash] ls late", "[Bash] late")
+        await screen.press("slash", *"late role:tool since:1h project:/my/project", "enter")
+        await screen.shows("1 hit", "[Bash] late")
+        await screen.press("slash", *"late since:x", "enter")
+        await screen.shows("give a time as")
 
 
 @pytest.mark.conformance

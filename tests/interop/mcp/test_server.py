@@ -84,8 +84,11 @@ async def test_a_client_lists_reads_searches_appends_once_and_forks(server: Daem
         assert "the time zone" in contents.text
         found = (await one.call("search_sessions", query="zone")).structured_content
         assert [hit["session_id"] for hit in found["hits"]] == [SESSION]
-        given = {"query": "zone", "session_id": "session-beside"}
-        assert (await one.call("search_sessions", **given)).structured_content == {"hits": []}
+        refused = await one.call("search_sessions", query="zone", session_id="session-beside")
+        assert refused.is_error
+        for beside in ({"role": "user"}, {"tool": "Bash"}, {"since": "2999-01-01T00:00:00Z"}):
+            given = {"query": "zone", **beside}
+            assert (await one.call("search_sessions", **given)).structured_content == {"hits": []}
         said = {"session_id": SESSION, "role": "user", "text": "and now?", "idempotency_key": "k"}
         first = (await one.call("append_message", **said)).structured_content
         again = (await one.call("append_message", **said)).structured_content
