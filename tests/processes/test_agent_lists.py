@@ -112,3 +112,15 @@ def test_the_roots_say_how_much_of_each_is_indexed(tmp_path: Path) -> None:
 def test_the_session_of_a_subagent_is_searched_if_asked_for(everything: Shell) -> None:
     assert TASK not in everything.run("sessiond search main.rs").stdout
     assert TASK in everything.run("sessiond search --subagents main.rs").stdout
+
+
+def test_a_call_and_its_output_are_found_and_filters_say_where(everything: Shell) -> None:
+    output = everything.run("sessiond search main.rs --role tool").stdout
+    assert output.splitlines()[-1].split("\t")[-1] == "[Bash] main.rs"
+    arguments = (
+        "sessiond search 'List files' --tool bash --project /home/ann/ping --since 2020-01-01"
+    )
+    (hit,) = everything.json(f"{arguments} --json")["hits"]
+    assert (hit["tool"], hit["snippet"]) == ("Bash", "List files")
+    for other in ("--project /elsewhere", "--role tool", "--tool Read", "--since 1m"):
+        assert everything.json(f"{arguments} {other} --json")["hits"] == []
