@@ -79,12 +79,12 @@ class Match(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What the index of words is asked; "" for nothing."""
+        """Query of the index of words; "" for none."""
         return " ".join(asked for phrase in self.phrases for asked in phrase.words())
 
     @property
     def pieces(self) -> str:
-        """What the index of pieces is asked; "" for nothing."""
+        """Query of the index of pieces; "" for none."""
         return " ".join(asked for phrase in self.phrases for asked in phrase.pieces())
 
     def holds(self, said: str) -> bool:
