@@ -108,9 +108,10 @@ _MATCH_WORDS: Final = "words MATCH :words"
 _MATCH_PIECES: Final = "pieces MATCH :pieces"
 _FIND_WORDS: Final = _FIND.format(words="words", matches=_MATCH_WORDS, rank="rank")
 _FIND_PIECES: Final = _FIND.format(words="pieces", matches=_MATCH_PIECES, rank="NULL")
+# The sign lets SQLite ask for the words once, and not for each text that has the pieces.
 _FIND_BOTH: Final = _FIND.format(
     words="words",
-    matches=f"{_MATCH_WORDS} AND words.rowid IN (SELECT rowid FROM pieces WHERE {_MATCH_PIECES})",  # noqa: S608
+    matches=f"{_MATCH_WORDS} AND +words.rowid IN (SELECT rowid FROM pieces WHERE {_MATCH_PIECES})",  # noqa: S608
     rank="rank",
 )
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,25 @@ def test_a_purge_leaves_no_piece(tmp_path: Path, text: str) -> None:
     left = (tmp_path / "search.sqlite").read_bytes()
     assert "文件".encode() in before
     assert not [part for part in ("机密", "密文", "文件", "secret") if part.encode() in left]
+
+
+def test_words_beside_pieces_are_asked_for_once(tmp_path: Path) -> None:
+    index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
+    match = match_of("cache 内存")
+    assert match is not None
+    counts, asked = (20, 400), list[int]()
+    for count in counts:
+        lines = [line(seq, f"e{seq}", "the cache 内存泄漏") for seq in range(count)]
+        index.put("session-a", Indexed("epoch", 1, 1), lines, anew=True)
+        statements: list[str] = []
+        index.file.use(partial(_traced, statements.append))
+        assert len(index.find(match, ["session-a"], 10)) == 10
+        index.file.use(partial(_traced, None))
+        asked.append(len(statements))
+    index.close()
+    # One more for each text: its length, by which hits are ordered.
+    assert asked[1] - asked[0] <= counts[1] - counts[0] + 20
+
+
+def _traced(trace: Callable[[str], object] | None, connection: sqlite3.Connection) -> None:
+    connection.set_trace_callback(trace)
