@@ -488,7 +488,14 @@ async def test_a_database_that_is_locked_keeps_its_sessions_in_lists(
             (root,) = (await wire.call("catalog/roots"))["roots"]
             assert "another program is writing to it" in root["reason"]
             writer.run("ROLLBACK")
-        assert "unreadable" not in await wire.call("session/search", query="footer")
+        found = await wire.call("session/search", query="footer")
+        assert "unreadable" not in found
+        assert not any("checked" in hit for hit in found["hits"])
+        with writing(path) as writer:
+            writer.run("BEGIN EXCLUSIVE")
+            unseen = (await wire.call("session/search", query="footer"))["hits"]
+            assert unseen == [hit | {"checked": False} for hit in found["hits"]] != []
+            writer.run("ROLLBACK")
         (root,) = (await wire.call("catalog/roots"))["roots"]
         assert root["reason"] is None
 

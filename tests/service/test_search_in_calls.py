@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond.catalog.fulltext import Hit, TextIndex
+from sessiond.catalog.rows import Known
+from sessiond.errors import StorageError
 from sessiond.limits import SEARCH_TOOL_CHARS_MAX
+from sessiond.service.files.line_texts import LineTexts
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import CLAUDE, add_all
 from tests.kit.agents import claude_line, write_lines
@@ -264,3 +267,29 @@ async def test_the_calls_of_every_agent_are_found_by_their_tools(
         await add_all(wire, tmp_path.resolve())
         (hit,) = await hits(wire, query, tool=tool, role=role)
         assert hit["tool"] == tool
+
+
+async def test_a_root_that_cannot_be_looked_at_is_looked_at_once(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    check = LineTexts.check
+
+    def checked(texts: LineTexts, known: Known, found: Sequence[Hit]) -> list[bool | None]:
+        looked.append(known.session_id)
+        if known.session_id != SESSION:
+            raise StorageError("it does not answer", errno="ETIMEDOUT", path=known.path)
+        return check(texts, known, found)
+
+    monkeypatch.setattr(LineTexts, "check", checked)
+    root = claude(tmp_path.resolve()).parents[1]
+    for at in (2, 3):
+        write_lines(root / "-q" / f"{CLAUDE.format(at)}.jsonl", [claude_line(1, None, "needle")])
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        await stored(wire, *TALK)
+        found = await hits(wire)
+        assert len(looked) == 2
+        assert {hit["session_id"] for hit in found} == {SESSION, *map(CLAUDE.format, (1, 2, 3))}
+        for hit in found:
+            assert hit.get("checked", True) is (hit["session_id"] == SESSION)

@@ -19,7 +19,7 @@ from sessiond.catalog.rows import NOTHING, Known, Mark
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import header_text
-from sessiond.errors import SessionCorrupt, StorageError, TooLarge
+from sessiond.errors import StorageError, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
@@ -58,7 +58,7 @@ class LineTexts:
     def check(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
         """Return whether the words of each hit are still in its file; None if that cannot be seen now.
 
-        Reads the line of each hit once, or else looks at the whole file.
+        Reads the line of each hit once, or else looks at the whole file. Raises StorageError, SessionCorrupt.
         """
         path = Path(known.path)
         try:
@@ -72,7 +72,9 @@ class LineTexts:
                     return [is_same if place is None else self._has(fd, place) for _, place in hits]
                 finally:
                     self._files.close(fd)
-        except (StorageError, SessionCorrupt):
+        except StorageError as error:
+            if error.data()["errno"] != "ENOENT":
+                raise
             return [None] * len(hits)
 
     def _has(self, fd: int, place: LinePlace) -> bool:

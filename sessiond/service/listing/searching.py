@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 
 import anyio
 from anyio import to_thread
@@ -92,17 +93,22 @@ class Search:
         of_session: dict[str, list[Hit]] = {}
         for hit in hits:
             of_session.setdefault(hit[0].session_id, []).append(hit)
-        seen = {
-            (session_id, hit[0].seq): is_there
-            for session_id, some in of_session.items()
-            for hit, is_there in zip(
-                some, self._store.check_hits(known[session_id], some), strict=True
-            )
-        }
-        states = [(found, seen[found.session_id, found.seq]) for found, _ in hits]
+        places, stuck = RootRooms(self._store.whereabouts), set[str | None]()
+        seen: dict[tuple[str, int], bool | None] = {}
+        for session_id, some in of_session.items():
+            root, states = places.at(known[session_id]).root, list[bool | None]()
+            if root not in stuck:
+                try:
+                    states = self._store.check_hits(known[session_id], some)
+                except SessiondError:
+                    # Each other session there would be waited for as long.
+                    stuck.add(root)
+            for (found, _), is_there in zip_longest(some, states):
+                seen[session_id, found.seq] = is_there
+        checked = [(found, seen[found.session_id, found.seq]) for found, _ in hits]
         return [
             found if is_there else replace(found, checked=False)
-            for found, is_there in states
+            for found, is_there in checked
             if is_there is not False
         ]
 

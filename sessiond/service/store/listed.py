@@ -256,5 +256,8 @@ class Listed(Protocol):
         ...
 
     def check_hits(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
-        """Return whether the words of each hit are still in the session; None if that cannot be seen now."""
+        """Return whether the words of each hit are still in the session; None if that cannot be seen now.
+
+        Raises StorageError, SessionCorrupt.
+        """
         ...

@@ -135,16 +135,16 @@ class DatabaseLists:
         return read_texts(lines_from, known.mark, indexed)
 
     def check_hits(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
-        """Return whether the words of each hit are still in the session; None if that cannot be seen now."""
+        """Return whether the words of each hit are still in the session; None if that cannot be seen now.
+
+        Raises StorageError, SessionCorrupt.
+        """
         if not is_in_database(known.path):
             return self._files.check_hits(known, hits)
-        try:
-            head = self._database.find(known.session_id)
-            if head is None or head.epoch != known.mark.epoch:
-                return [False] * len(hits)
-            return [self._has(head.number, *hit) for hit in hits]
-        except StorageError:
-            return [None] * len(hits)
+        head = self._database.find(known.session_id)
+        if head is None or head.epoch != known.mark.epoch:
+            return [False] * len(hits)
+        return [self._has(head.number, *hit) for hit in hits]
 
     def _has(self, number: int, found: Found, place: LinePlace | None) -> bool:
         data = b"".join(self._database.pieces(number, found.seq, found.seq))
