@@ -107,13 +107,17 @@ class PiUpgrade:
 
 
 def _header(found: Mapping[str, Raw]) -> bytes:
-    """Return the header with the current version; a new `version` comes right after `type`."""
+    """Return the header with the current version, and with the folder that the current version requires.
+
+    A new `version` comes right after `type`.
+    """
     members: dict[str, Raw] = {}
     for name, value in found.items():
         members[name] = value
         if name == "type":
             members["version"] = Raw(b"%d" % CURRENT_VERSION)
     members["version"] = Raw(b"%d" % CURRENT_VERSION)
+    members.setdefault("cwd", Raw(b'""'))
     return join(members)
 
 
