@@ -553,7 +553,7 @@ STATE_FILE_BYTES_MAX: Final = 128 * 1024 * 1024
 # methods: characters of a secret; more is invalid_params.
 SECRET_CHARS_MAX: Final = 64 * 1024
 # state: bytes of a key file, and of what a key command writes; more is no key.
-KEY_FILE_BYTES_MAX: Final = 4 * 1024
+KEY_FILE_BYTES_MAX: Final = 64 * 1024
 # daemon: how long a key command may take, as it may ask the user for a password.
 KEY_COMMAND_SECONDS: Final = 60.0
 # service/states: calls that wait for the writer of one namespace; one more is overloaded.

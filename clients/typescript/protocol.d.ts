@@ -3070,7 +3070,7 @@ export interface ErrorData {
   vetoed: { by: string | null; reason: string };
   nothing_to_compact: { reason: string; head: string };
   storage_error: { errno?: string; path?: string };
-  secret_key_unavailable: { reason: "no_key" | "wrong_key" | "unsafe_key" | "bad_key" | "command_failed"; path?: string };
+  secret_key_unavailable: { reason: "no_key" | "wrong_key" | "unsafe_key" | "bad_key" | "full_key_file" | "command_failed"; path?: string };
   secret_corrupt: { namespace: string; key: string | null };
 }
 

@@ -75,7 +75,7 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
     "vetoed": {"by": f"{_TEXT} | null", "reason": _TEXT},
     "nothing_to_compact": {"reason": _TEXT, "head": _TEXT},
     "secret_key_unavailable": {
-        "reason": '"no_key" | "wrong_key" | "unsafe_key" | "bad_key" | "command_failed"',
+        "reason": '"no_key" | "wrong_key" | "unsafe_key" | "bad_key" | "full_key_file" | "command_failed"',
         "path?": _TEXT,
     },
     "secret_corrupt": {"namespace": _TEXT, "key": f"{_TEXT} | null"},

@@ -165,12 +165,20 @@ class KeyFile:
         """Write a file and give it its name. Raises _Taken, StorageError."""
         self._require(self._flaw_of_place())
         files, folder = self._files, self.path.parent
-        text = _TOLD + "".join(f"{key.data.hex()}\n" for key in keys)
+        text = (_TOLD + "".join(f"{key.data.hex()}\n" for key in keys)).encode()
+        if len(text) > KEY_FILE_BYTES_MAX:
+            # A file that no daemon reads would lose all secrets.
+            raise SecretKeyUnavailable(
+                f"the key file {printable(self.path)} has no room for one more key: rotate the key of each profile"
+                " that has this file, so that the first key opens all secrets, and remove the last keys",
+                reason="full_key_file",
+                path=printable(self.path),
+            )
         with telling("write", self.path):
             self._make_folder(folder)
             self.remove_unfinished()
             fd, unfinished = self._begin()
-            fill(files, fd, unfinished, [text.encode()])
+            fill(files, fd, unfinished, [text])
             try:
                 name(files, unfinished, self.path)
             except FileExistsError:

@@ -374,6 +374,27 @@ async def test_a_key_file_that_was_named_keeps_the_old_keys(house: House) -> Non
         assert await value_of(wire, "a", store="secret") == MARKER
 
 
+async def test_a_key_file_without_room_for_a_key_stays_as_it_is(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, KEY_FILE_BYTES_MAX=400)
+    settings = KeySettings(house.home.with_name("shared.key"), is_shared=True)
+    house.environment = structs.replace(house.environment, key_settings=lambda: settings)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await put(wire, "a")
+        for keys in (2, 3, 4):
+            assert (await wire.call("secret/rotate"))["keys"] == keys
+        kept = house.disk.content(settings.file)
+        refusal = await wire.refusal("secret/rotate")
+        assert (refusal.data["kind"], refusal.data["reason"]) == (
+            "secret_key_unavailable",
+            "full_key_file",
+        )
+        assert house.disk.content(settings.file) == kept
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await value_of(wire, "a", store="secret") == MARKER
+
+
 async def test_a_rotation_by_command_takes_the_first_key(house: House) -> None:
     use_command(house, KEY_1)
     async with house.daemon() as daemon, daemon.connect() as wire:
