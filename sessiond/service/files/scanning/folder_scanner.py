@@ -512,16 +512,31 @@ class FolderScanner:
     def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
         """Yield what each file that may have changed was read to; None without a new row."""
         arrived, self._arrived, self._put_off = self._put_off | self._arrived, {}, {}
-        for session_id in touched:
-            yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
-        recorded = set[str]()
-        for path, found in sorted(arrived.items(), key=_newest_first):
+        recorded = set(touched)
+        newest_first, others = self._ordered(arrived)
+        for path, found in (*newest_first, *others):
             row = self._read_arrived(Path(path), found, recorded)
-            self._read_ns = found.st_mtime_ns
+            self._read_ns = None if others or touched else found.st_mtime_ns
             yield row
         self._read_ns = None
         for session_id in sorted(recorded):
             yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
+
+    def _ordered(
+        self, arrived: dict[str, FileStat]
+    ) -> tuple[list[tuple[str, FileStat]], list[tuple[str, FileStat]]]:
+        """Return the files of agents, those that were written last first, and the others as they were found.
+
+        Of other files with one id the first gets the id, so their order does not follow their times.
+        """
+        files: tuple[list[tuple[str, FileStat]], ...] = ([], [])
+        is_agents: dict[str, bool] = {}
+        for path, found in arrived.items():
+            folder = path.rpartition("/")[0]
+            if folder not in is_agents:
+                is_agents[folder] = self._roots.agent_at(Path(path))
+            files[not is_agents[folder]].append((path, found))
+        return sorted(files[0], key=_newest_first), files[1]
 
     def _is_file(self, session_id: str) -> bool:
         """Return whether a session is a file, or may be one."""
