@@ -21,6 +21,8 @@ def talk(root: Path, number: int, turns: int) -> Path:
     path = root / "-p" / f"{CLAUDE.format(number)}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(claude_talk(turns))
+    # A file is read again that was written within the last moment before a look, by the next daemon too.
+    os.utime(path, (1e9, 1e9))
     return path
 
 
@@ -44,8 +46,6 @@ async def test_the_figures_of_a_part_become_those_of_the_file(
     real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = talk(root, 1, 2000)
-    # The next daemon reads a file again that was written within the last moment of the one before.
-    os.utime(path, (1e9, 1e9))
     with monkeypatch.context() as patch:
         never(patch)
         async with real_house.daemon() as daemon, daemon.connect() as wire:

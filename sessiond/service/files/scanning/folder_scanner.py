@@ -513,10 +513,10 @@ class FolderScanner:
         """Yield what each file that may have changed was read to; None without a new row."""
         arrived, self._arrived, self._put_off = self._put_off | self._arrived, {}, {}
         recorded = set(touched)
-        newest_first, others = self._ordered(arrived)
-        for path, found in (*newest_first, *others):
+        newest_first, further = self._ordered(arrived)
+        for path, found in (*newest_first, *further):
             row = self._read_arrived(Path(path), found, recorded)
-            self._read_ns = None if others or touched else found.st_mtime_ns
+            self._read_ns = None if further or touched else found.st_mtime_ns
             yield row
         self._read_ns = None
         for session_id in sorted(recorded):
@@ -525,9 +525,9 @@ class FolderScanner:
     def _ordered(
         self, arrived: dict[str, FileStat]
     ) -> tuple[list[tuple[str, FileStat]], list[tuple[str, FileStat]]]:
-        """Return the files of agents, those that were written last first, and the others as they were found.
+        """Return the files of agents, the last written first, and all further files in the order of their looks.
 
-        Of other files with one id the first gets the id, so their order does not follow their times.
+        Of further files with one id the first gets the id, so their order does not follow their times.
         """
         files: tuple[list[tuple[str, FileStat]], ...] = ([], [])
         is_agents: dict[str, bool] = {}
