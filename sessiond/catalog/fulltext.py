@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType, json, structs
 
 from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.matching import Match
@@ -292,11 +292,14 @@ class TextIndex:
         before arguments, and these before outputs; of hits that are as good as each other the newer one is first.
         """
 
+        ids = json.encode(tuple(wanted)).decode()
+
         def search(connection: sqlite3.Connection) -> list[Hit]:
             connection.execute("DELETE FROM wanted")
-            connection.executemany(
-                "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
-                ((session_id,) for session_id in wanted),
+            connection.execute(
+                "INSERT INTO wanted SELECT number FROM sessions"
+                " WHERE session_id IN (SELECT value FROM json_each(?))",
+                (ids,),
             )
             asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
             find = _FIND_BOTH if match.words else _FIND_PIECES

@@ -163,11 +163,6 @@ async def test_a_later_list_costs_the_same_at_ten_times_the_files(
 
 
 @needs_notices
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="a search writes the number of each session that it covers into a table: issue 39, number 1",
-)
 async def test_a_later_search_costs_the_same_at_ten_times_the_files(
     tmp_path: Path, statements: list[str]
 ) -> None:
