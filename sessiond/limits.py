@@ -602,6 +602,12 @@ AGENT_TEXT_CHARS_MAX: Final = 16_000_000
 ROOT_TEXT_CHARS_MAX: Final = 500_000_000
 # service: characters that one transaction adds to the search index.
 SEARCH_BATCH_CHARS: Final = 2_000_000
+# catalog: lines that one transaction removes from the search index, and pages of 4 KB that one merges, so that
+# a search waits for milliseconds.
+REMOVED_ROWS_MAX: Final = 100
+MERGE_PAGES: Final = 250
+# daemon: how often words of what is gone are erased from the search index.
+ERASE_SECONDS: Final = 1800.0
 # methods: the query of a search; more is invalid_params.
 SEARCH_QUERY_CHARS_MAX: Final = 1_000
 # catalog: characters of a search snippet; the rest is left out.

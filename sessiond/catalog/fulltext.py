@@ -2,7 +2,8 @@
 
 Rule 1: the index is never the truth. A session's rows are valid for the recorded epoch and up to
 the recorded line. Deleting the file costs reading the sessions again.
-Rule 2: removed text is overwritten, as far as SQLite can.
+Rule 2: a removed word leaves the pages of the file with `erased`, not before: FTS5 only notes that it is removed
+until its segments are merged. `removals` says how many removals there were, and up to which one they are erased.
 Rule 3: words and pieces are those of `indexable`. SQLite keeps of the words their places, and of the pieces only the
 rows; with their places they would be twice as large. It asks the views `said` and `cut` for what is removed; the views
 make it from what was said, which is compressed.
@@ -14,7 +15,8 @@ from __future__ import annotations
 import sqlite3
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +27,7 @@ from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.matching import Match
 from sessiond.catalog.pieces import indexable, pieces_in, spelled, words_in
 from sessiond.catalog.snippets import snippet
+from sessiond.limits import MERGE_PAGES, REMOVED_ROWS_MAX
 from sessiond.model.searched import Part, Searched
 
 __all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
@@ -55,6 +58,8 @@ CREATE TABLE entries (
     text NOT NULL
 );
 CREATE INDEX entries_by_session ON entries (number);
+CREATE TABLE removals (count INTEGER NOT NULL, erased INTEGER NOT NULL);
+INSERT INTO removals VALUES (0, 0);
 CREATE VIEW said AS SELECT row, words_of(text) AS text FROM entries;
 CREATE VIEW cut AS SELECT row, pieces_of(text) AS text FROM entries;
 CREATE VIRTUAL TABLE words USING fts5(
@@ -77,7 +82,7 @@ def _bring_functions(connection: sqlite3.Connection, _folder: Path) -> None:
 
 # The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
 # new version, and so is another Unicode ("14.0.0"), where characters are spelled that were unknown before.
-_VERSION: Final = 50_000 + int(unicodedata.unidata_version.replace(".", ""))
+_VERSION: Final = 60_000 + int(unicodedata.unidata_version.replace(".", ""))
 _TABLES: Final = Tables(
     "search index",
     version=_VERSION,
@@ -88,6 +93,8 @@ _TABLES: Final = Tables(
 )
 _MARK: Final = "epoch, seq, end, chars, left_out"
 _MARK_TYPES: Final = (str, int, int, int, int)
+# A round ends early where lines were added meanwhile.
+_ROUNDS_MAX: Final = 4
 _ADD: Final = """
 INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, size, mark, text)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -257,31 +264,54 @@ class TextIndex:
         self.file.use(store)
 
     def forget(self, session_ids: Iterable[str]) -> None:
-        """Remove sessions from the index."""
-        dropped = tuple(session_ids)
+        """Remove sessions from the index, in steps between which other uses have their turn.
 
-        def drop(connection: sqlite3.Connection) -> None:
-            for session_id in dropped:
-                _drop(connection, session_id)
+        Their words leave the pages of the file with `erased`.
+        """
+        for session_id in session_ids:
+            while self.file.use(partial(_drop, session_id=session_id, rows_max=REMOVED_ROWS_MAX)):
+                pass
 
-        if dropped:
-            self.file.use(drop)
+    @property
+    def leaves_words(self) -> bool:
+        """True if words of removed lines may stand in the pages of the file."""
+        # A missing file, or something else of that name, holds no words.
+        if not self.file.is_there():
+            return False
+        count, erased = self.file.use(_removals)
+        return count > erased
+
+    def erased(self) -> Iterator[None]:
+        """Overwrite the words of removed lines; yield between steps, so that other uses have their turn.
+
+        Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
+        """
+        if not self.leaves_words:
+            return
+        count, _ = self.file.use(_removals)
+        for index in _INDEXES:
+            for _ in range(_ROUNDS_MAX):
+                # A negative number of pages takes all segments into the merge, a positive one goes on with it.
+                if not self.file.use(partial(_merge, index=index, pages=-MERGE_PAGES)):
+                    break
+                yield
+                while self.file.use(partial(_merge, index=index, pages=MERGE_PAGES)):
+                    yield
+            else:
+                self.file.use(partial(_optimize, index=index))
+        self.file.erase(lambda _connection: None)
+        done = "UPDATE removals SET erased = max(erased, ?)"
+        self.file.use(lambda connection: connection.execute(done, (count,)))
 
     def purge(self, session_id: str) -> None:
         """Remove a session and erase its words from all pages of the file.
 
         Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
         """
-
-        def drop(connection: sqlite3.Connection) -> None:
-            _drop(connection, session_id)
-            # Deleted rows leave their words in the index until the index is merged.
-            for index in _INDEXES:
-                connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608
-
-        # A missing file, or something else of that name, holds no words.
         if self.file.is_there():
-            self.file.erase(drop)
+            self.forget([session_id])
+            for _ in self.erased():
+                pass
 
     def find(
         self, match: Match, wanted: Iterable[str], limit: int, filters: Filters = _ALL
@@ -409,12 +439,39 @@ def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed) -> i
     return int(row[0])
 
 
-def _drop(connection: sqlite3.Connection, session_id: str) -> None:
-    its = "number = (SELECT number FROM sessions WHERE session_id = ?)"
-    for index in _INDEXES:
-        connection.execute(
-            f"DELETE FROM {index} WHERE rowid IN (SELECT row FROM entries WHERE {its})",  # noqa: S608
-            (session_id,),
-        )
-    connection.execute(f"DELETE FROM entries WHERE {its}", (session_id,))  # noqa: S608
+def _drop(connection: sqlite3.Connection, session_id: str, rows_max: int = -1) -> bool:
+    """Remove a session, or at most `rows_max` of its lines; return whether more are left."""
+    rows = connection.execute(
+        "SELECT row FROM entries WHERE number = (SELECT number FROM sessions WHERE session_id = ?) LIMIT ?",
+        (session_id, rows_max),
+    ).fetchall()
+    # An index asks its view for what it removes, so the text goes last.
+    for table, column in (*((index, "rowid") for index in _INDEXES), ("entries", "row")):
+        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", rows)  # noqa: S608 - our names
+    if rows:
+        connection.execute("UPDATE removals SET count = count + 1")
+    if len(rows) == rows_max:
+        # A session that has lost lines is current no more, whatever becomes of the next step.
+        connection.execute("UPDATE sessions SET epoch = '' WHERE session_id = ?", (session_id,))
+        return True
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+    return False
+
+
+def _removals(connection: sqlite3.Connection) -> tuple[int, int]:
+    found = connection.execute("SELECT count, erased FROM removals").fetchone()
+    require_types(found, (int, int))
+    count, erased = found
+    return count, erased
+
+
+def _merge(connection: sqlite3.Connection, index: str, pages: int) -> bool:
+    """Merge segments of an index, up to so many pages; return whether there was anything to merge."""
+    before = connection.total_changes
+    connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))  # noqa: S608
+    # The command itself counts as one change.
+    return connection.total_changes - before > 1
+
+
+def _optimize(connection: sqlite3.Connection, index: str) -> None:
+    connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608

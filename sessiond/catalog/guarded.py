@@ -113,7 +113,7 @@ class GuardedDatabase:
         self._path = path
         self._tables = tables
         self._on_trouble = on_trouble
-        self._lock = threading.Lock()
+        self._lock = _Turns()
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
         self._identity: tuple[int, int] | None = None
@@ -386,6 +386,20 @@ class GuardedDatabase:
         again = name not in StorageError.for_good
         text = f"cannot use {path}: {error}{then}"
         return StorageError(text, errno=name, path=str(path), retryable=again)
+
+
+class _Turns:
+    """A lock that a thread in a loop of uses hands over to the threads that wait for it."""
+
+    def __init__(self) -> None:
+        self._next, self._held = threading.Lock(), threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._next:
+            self._held.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._held.release()
 
 
 def read_only(

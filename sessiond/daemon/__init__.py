@@ -8,7 +8,7 @@ moving.py              a whole profile from its files into the database, and bac
 environment.py         the real clock, ids and log
 reload.py              the configuration in force
 idle.py                the end of an unused daemon
-retention_timer.py     retention every hour
+retention_timer.py     retention every hour, and the erasure of words
 secret_keys.py         the configured source of the key of the secrets
 output_of.py           what a command writes that says a secret
 summarizer_command.py  the configured command that writes summaries

@@ -1,23 +1,26 @@
-"""Retention in the background: `retention/run` every hour, if the configuration sets an age.
+"""Work in the background: `retention/run` every hour, if the configuration sets an age, and the erasure of words.
 
-The daemons of one database take turns: one of those with an equal age runs the retention of an hour.
+The daemons of one database take turns: one of those with an equal age runs the retention of an hour. Each daemon erases
+from its own search index the words of what is gone: a file that its program removed, or wrote anew, tells no daemon.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import anyio
 from anyio import to_thread
 
 from sessiond.daemon.reload import Tuning
 from sessiond.errors import SessiondError, exhausted
-from sessiond.limits import CLEAN_UP_SECONDS, RETRY_AFTER_MS
+from sessiond.limits import CLEAN_UP_SECONDS, ERASE_SECONDS, RETRY_AFTER_MS
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.retention import retain
 from sessiond.service.service import Service
 
-__all__ = ["keep_retaining"]
+__all__ = ["keep_erasing", "keep_retaining"]
 
 _log = logging.getLogger("sessiond")
 
@@ -42,22 +45,40 @@ async def keep_retaining(service: Service, tuning: Tuning) -> None:
             await changed.wait()
 
 
+async def keep_erasing(service: Service) -> None:
+    """Erase the words of what is gone from the search index, behind the first scan and every half an hour, until cancelled."""
+    await service.live_catalog.complete.wait()
+    while True:
+        with _reporting(service, "erasing words from the search index"):
+            await service.search.erase_removed(_Timer())
+        await anyio.sleep(ERASE_SECONDS)
+
+
 async def _retain(service: Service, hours: float) -> None:
     claim = service.store.routine(f"retention {hours}", CLEAN_UP_SECONDS)
-    try:
-        if claim is not None and not await to_thread.run_sync(claim.take):
-            return
-        done = await retain(service, hours, dry_run=False, asker=_Timer())
-    except SessiondError as error:
-        _log.warning("retention failed", extra={"reason": str(error)})
-        if claim is not None:
-            await to_thread.run_sync(claim.end)
-    except Exception as bug:  # noqa: BLE001 - failed retention must not end the daemon
-        short = exhausted(bug, RETRY_AFTER_MS)
-        if short is None:
-            service.environment.report_bug("retention", bug)
-        else:
-            _log.warning("retention failed", extra={"reason": str(short)})
-    else:
+    with _reporting(service, "retention"):
+        try:
+            if claim is not None and not await to_thread.run_sync(claim.take):
+                return
+            done = await retain(service, hours, dry_run=False, asker=_Timer())
+        except SessiondError:
+            if claim is not None:
+                await to_thread.run_sync(claim.end)
+            raise
         counts = {"sessions": len(done.sessions), "failed": len(done.failed)}
         _log.info("retention done", extra=counts)
+
+
+@contextmanager
+def _reporting(service: Service, what: str) -> Generator[None]:
+    """Log a failure of the block, which must not end the daemon."""
+    try:
+        yield
+    except SessiondError as error:
+        _log.warning("%s failed", what, extra={"reason": str(error)})
+    except Exception as bug:  # noqa: BLE001 - the next round has its chance
+        short = exhausted(bug, RETRY_AFTER_MS)
+        if short is None:
+            service.environment.report_bug(what, bug)
+        else:
+            _log.warning("%s failed", what, extra={"reason": str(short)})

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -37,6 +38,9 @@ from sessiond.service.store.session_store import SessionStore
 from sessiond.visible import printable
 
 __all__ = ["Search"]
+
+
+_OVER: Final = object()
 
 
 class _Stock(Struct, frozen=True):
@@ -83,6 +87,22 @@ class Search:
                 asker.progress.report(*step, "sessions")
             hits = await to_thread.run_sync(self._index.find, match, there.wanted, limit, filters)
             return await to_thread.run_sync(self._checked, hits, there.known), unread
+
+    async def erase_removed(self, asker: Asker) -> None:
+        """Erase from the index the words of sessions and lines that are gone. Raises StorageError."""
+        if not await to_thread.run_sync(self._index.file.is_there):
+            return
+
+        def listed(catalog: Catalog) -> set[str]:
+            return {row.session_id for row in catalog.all() if row.listed}
+
+        async with self._turn:
+            known = await self._live_catalog.ask(listed, asker)
+            gone = (await to_thread.run_sync(self._index.indexed)).keys() - known
+            await to_thread.run_sync(self._index.forget, gone)
+            steps = self._index.erased()
+            while await to_thread.run_sync(next, steps, _OVER) is not _OVER:
+                pass
 
     def _checked(self, hits: list[Hit], known: Mapping[str, Known]) -> list[Found]:
         """Return the hits whose words are still in their sessions, and those of which that cannot be seen now.
