@@ -60,7 +60,7 @@ call() { # call METHOD PARAMS: send a request, again after a failure, and print 
 }
 context() { # context SESSION: print what a model is sent; a context that is larger than an answer by pages, a line each
     page="\"session_id\":$(quote "$1")" cursor=
-    call session/build_context "{$page}" && [ -z "$result" ] || return
+    call session/build_context "{$page}" && [ -z "$result" ] || return 0
     while call session/build_context "{$page,\"limit\":10000$cursor}"; do
         cursor=${result##*'"next_cursor":'} && [ "$cursor" != 'null}' ] || return 0
         cursor=",\"cursor\":${cursor%?}"
