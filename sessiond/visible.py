@@ -1,8 +1,8 @@
 r"""Texts that a screen may show: no character acts on the screen or on the reading order.
 
 Law: what a person sees comes from any program and any file. There is one list of the characters that act,
-for terminals, pages and previews alike. Counts have their nouns in one way, too, and a repair
-its words.
+for terminals, pages and previews alike. Counts have their nouns in one way, too, and a repair,
+a look at files and a hit of a search their words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ACTING", "counted", "plural", "printable", "repaired", "spelled_out"]
+__all__ = [
+    "ACTING",
+    "counted",
+    "files_read",
+    "hit_text",
+    "plural",
+    "printable",
+    "repaired",
+    "spelled_out",
+]
 
 ACTING: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -45,6 +54,17 @@ def counted(count: int, noun: str, *, has_more: bool = False) -> str:
     if count == 1 and not has_more:
         return f"1 {noun}"
     return f"{count:,}{'+' if has_more else ''} {plural(noun)}"
+
+
+def files_read(done: int, total: int) -> str:
+    """Return how far a look at files is, in words."""
+    return f"{done} of {counted(total, 'file')} read"
+
+
+def hit_text(snippet: str, tool: str | None, *, checked: bool) -> str:
+    """Return the snippet of a hit, behind what tells where and how surely the words stand there."""
+    state = "" if checked else "(not checked) "
+    return f"{state}[{tool}] {snippet}" if tool else f"{state}{snippet}"
 
 
 def repaired(dropped: str, recovered: int, reparented: int, moved: int) -> str:

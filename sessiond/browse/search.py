@@ -20,7 +20,7 @@ from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
 from sessiond.browse.words import line_of, short_id
 from sessiond.moments import MOMENT_HINT, moment
-from sessiond.visible import counted
+from sessiond.visible import counted, hit_text
 from sessiond_client import Client
 from sessiond_client.generated.results import Hit
 
@@ -133,9 +133,8 @@ class SearchView(View):
         return found, len(found) == _HITS_MAX
 
     def _line(self, hit: Hit) -> Line:
-        state = "(not checked) " if hit.checked is False else ""
-        tool = f"[{hit.tool}] " if hit.tool else ""
-        left = [Part(f" {line_of(state + tool + hit.snippet)}")]
+        said = hit_text(hit.snippet, hit.tool, checked=hit.checked is not False)
+        left = [Part(f" {line_of(said)}")]
         return Line(left, [Part(f"{short_id(hit.session_id)} {hit.seq:>6} ", "cyan")])
 
     def _show_title(self, count: str) -> None:

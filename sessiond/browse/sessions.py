@@ -17,7 +17,7 @@ from sessiond.browse.rows import Line, Rows
 from sessiond.browse.session_lines import forest_line, list_line
 from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
-from sessiond.visible import counted
+from sessiond.visible import counted, files_read
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
 from sessiond_client.generated.results import ForestNode, LookProgress, SessionInfo
@@ -137,26 +137,35 @@ class SessionsView(Acting, View):
 
     async def _load(self, client: Client) -> None:
         """Read what is shown anew, as many sessions as are shown."""
-        is_forest, is_all = self.is_forest, self.is_all
-        items: Sequence[Item]
-        looking: LookProgress | None = None
-        while True:
-            if is_forest:
-                scope: ForestOptions = {"layout": True, "scope": "all" if is_all else "project"}
-                if not is_all:
-                    scope["cwd"] = self.browser.project
-                items, cursor = (await client.catalog_forest(**scope)).nodes, None
-            else:
-                # A list that was shown whole has room for a new session.
-                shown = len(self.rows.items) + (_PAGE if self._next_cursor is None else 0)
-                limit = min(_PAGE_MAX, max(_PAGE, shown))
-                page = await client.list(limit=limit, whole=False, **self._scope())
-                items, cursor, looking = page.sessions, page.next_cursor, page.looking
-            if (is_forest, is_all) != (self.is_forest, self.is_all) or not self.is_attached:
-                return
-            self._show(items, cursor, looking)
-            if looking is None:
-                return
+        chosen = self.is_forest, self.is_all
+        load = self._load_forest if self.is_forest else self._load_list
+        while await load(client, chosen):
+            pass
+
+    def _is_chosen(self, chosen: tuple[bool, bool]) -> bool:
+        """Return whether the view still shows what was chosen when the reading began."""
+        return self.is_attached and chosen == (self.is_forest, self.is_all)
+
+    async def _load_forest(self, client: Client, chosen: tuple[bool, bool]) -> bool:
+        """Show the forest; return False, since it is whole."""
+        scope: ForestOptions = {"layout": True, "scope": "all" if self.is_all else "project"}
+        if not self.is_all:
+            scope["cwd"] = self.browser.project
+        forest = await client.catalog_forest(**scope)
+        if self._is_chosen(chosen):
+            self._show(forest.nodes, None)
+        return False
+
+    async def _load_list(self, client: Client, chosen: tuple[bool, bool]) -> bool:
+        """Show the list as far as it is known; return whether more of it is looked at."""
+        # A list that was shown whole has room for a new session.
+        shown = len(self.rows.items) + (_PAGE if self._next_cursor is None else 0)
+        limit = min(_PAGE_MAX, max(_PAGE, shown))
+        page = await client.list(limit=limit, whole=False, **self._scope())
+        if not self._is_chosen(chosen):
+            return False
+        self._show(page.sessions, page.next_cursor, page.looking)
+        return page.looking is not None
 
     async def _load_more(self, client: Client) -> None:
         cursor, is_all = self._next_cursor, self.is_all
@@ -183,7 +192,7 @@ class SessionsView(Acting, View):
         has_more = cursor is not None or looking is not None
         said = counted(len(items), "session", has_more=has_more)
         if looking is not None and looking.total is not None:
-            said += f", {looking.done} of {counted(looking.total, 'file')} read"
+            said += f", {files_read(looking.done, looking.total)}"
         self.title_is(f"{what} of {where}", said)
         if not (items or looking):
             more = "" if self.is_all else "; a shows those of all projects"

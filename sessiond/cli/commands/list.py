@@ -14,7 +14,7 @@ from sessiond.cli.ui.output import is_terminal, note
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.session_list import session_blocks, session_table, sessions_so_far
 from sessiond.model.ids import is_session_id
-from sessiond.visible import counted
+from sessiond.visible import files_read
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -182,8 +182,8 @@ def _show(page: dict[str, Any], group: str | None, *, is_filtered: bool) -> None
         )
     else:
         note(_NONE_YET)
-    if (looking := page["looking"]) is not None:
-        note(f"{looking['done']} of {counted(looking['total'], 'file')} read, the newest first.")
+    if (looking := page["looking"]) is not None and looking["total"] is not None:
+        note(f"{files_read(looking['done'], looking['total'])}, the newest first.")
     if page["next_cursor"] is not None:
         note("There are more sessions: list all with --all, or use filters.")
     for file in page.get("unreadable", ()):

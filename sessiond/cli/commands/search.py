@@ -12,6 +12,7 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, table
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import short_session_ids
+from sessiond.visible import hit_text
 
 __all__ = ["COMMAND"]
 
@@ -90,7 +91,10 @@ def _show(result: dict[str, Any]) -> None:
     hits = result["hits"]
     shown = short_session_ids(hit["session_id"] for hit in hits)
     rows = [
-        (shown[hit["session_id"]], hit["entry_id"] or "-", str(hit["seq"]), _text(hit))
+        (
+            *(shown[hit["session_id"]], hit["entry_id"] or "-", str(hit["seq"])),
+            hit_text(hit["snippet"], hit.get("tool"), checked=hit.get("checked", True)),
+        )
         for hit in hits
     ]
     table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
@@ -100,12 +104,6 @@ def _show(result: dict[str, Any]) -> None:
         note(
             "no entry holds all words; --archived any, --drafts and --subagents search more sessions"
         )
-
-
-def _text(hit: dict[str, Any]) -> str:
-    is_checked = hit.get("checked", True)
-    tool = f"[{hit['tool']}] " if hit.get("tool") else ""
-    return f"{'' if is_checked else '(not checked) '}{tool}{hit['snippet']}"
 
 
 COMMAND = search

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sessiond.cli.ui.output import grid, is_terminal, say, table, terminal_width
 from sessiond.cli.ui.render import folder, short_session_ids, when
 from sessiond.cli.ui.text import fitted, one_line
-from sessiond.visible import counted
+from sessiond.visible import counted, files_read
 
 __all__ = ["session_blocks", "session_table", "sessions_so_far"]
 
@@ -42,18 +42,16 @@ def sessions_so_far() -> Generator[Callable[[Sequence[Json], Json], None]]:
     from rich.console import Console, Group
     from rich.live import Live
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, quiet=not sys.stderr.isatty())
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(sessions: Sequence[Json], looking: Json) -> None:
             total = looking["total"]
-            said = (
-                "" if total is None else f"list: {looking['done']} of {counted(total, 'file')} read"
-            )
+            said = "" if total is None else f"list: {files_read(looking['done'], total)}"
             shown = sessions[: max(1, console.size.height - 3)]
             live.update(Group(grid(*_table(shown), _CUT), said), refresh=True)
 
-        yield show if sys.stderr.isatty() else lambda _sessions, _looking: None
+        yield show
 
 
 def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
