@@ -275,20 +275,16 @@ class TextIndex:
     @property
     def leaves_words(self) -> bool:
         """True if words of removed lines may stand in the pages of the file."""
-        # A missing file, or something else of that name, holds no words.
-        if not self.file.is_there():
-            return False
-        count, erased = self.file.use(_removals)
-        return count > erased
+        return self._left() > 0
 
     def erased(self) -> Iterator[None]:
         """Overwrite the words of removed lines; yield between steps, so that other uses have their turn.
 
         Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
         """
-        if not self.leaves_words:
+        count = self._left()
+        if not count:
             return
-        count, _ = self.file.use(_removals)
         for index in _INDEXES:
             for _ in range(_ROUNDS_MAX):
                 # A negative number of pages takes all segments into the merge, a positive one goes on with it.
@@ -302,6 +298,14 @@ class TextIndex:
         self.file.erase(lambda _connection: None)
         done = "UPDATE removals SET erased = max(erased, ?)"
         self.file.use(lambda connection: connection.execute(done, (count,)))
+
+    def _left(self) -> int:
+        """Return up to which removal words are to be erased; 0 where all are erased."""
+        # A missing file, or something else of that name, holds no words.
+        if not self.file.is_there():
+            return 0
+        count, erased = self.file.use(_removals)
+        return count if count > erased else 0
 
     def purge(self, session_id: str) -> None:
         """Remove a session and erase its words from all pages of the file.

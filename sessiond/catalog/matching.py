@@ -35,7 +35,7 @@ class Phrase(Struct, frozen=True):
     @property
     def has_pieces(self) -> bool:
         """True if a part is a piece."""
-        return any(part.startswith(PIECE) for part in self.parts)
+        return any(map(_is_piece, self.parts))
 
     def places(self, said: str) -> Iterator[int]:
         """Yield the places of the phrase in a text as the index takes it."""

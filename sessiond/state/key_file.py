@@ -53,6 +53,13 @@ class Flaw(Struct, frozen=True):
     then: str
 
 
+_FULL: Final = Flaw(
+    "has no room for one more key",
+    "rotate the key of each profile that has this file, so that the first key opens all secrets, and"
+    " remove the last keys",
+)
+
+
 class _Taken(Exception):
     """Name of a new file that another file has."""
 
@@ -168,12 +175,7 @@ class KeyFile:
         text = (_TOLD + "".join(f"{key.data.hex()}\n" for key in keys)).encode()
         if len(text) > KEY_FILE_BYTES_MAX:
             # A file that no daemon reads would lose all secrets.
-            raise SecretKeyUnavailable(
-                f"the key file {printable(self.path)} has no room for one more key: rotate the key of each profile"
-                " that has this file, so that the first key opens all secrets, and remove the last keys",
-                reason="full_key_file",
-                path=printable(self.path),
-            )
+            self._require(_FULL, "full_key_file")
         with telling("write", self.path):
             self._make_folder(folder)
             self.remove_unfinished()
@@ -237,11 +239,11 @@ class KeyFile:
         why = "lies in the data folder, whose copy would hold secrets and key"
         return Flaw(why, "name another place with secrets.key_file in the configuration")
 
-    def _require(self, flaw: Flaw | None) -> None:
+    def _require(self, flaw: Flaw | None, reason: str = "unsafe_key") -> None:
         if flaw is not None:
             raise SecretKeyUnavailable(
                 f"the key file {printable(self.path)} {flaw.why}: {flaw.then}",
-                reason="unsafe_key",
+                reason=reason,
                 path=printable(self.path),
             )
 

@@ -39,7 +39,6 @@ from sessiond.visible import printable
 
 __all__ = ["Search"]
 
-
 _OVER: Final = object()
 
 
@@ -70,7 +69,7 @@ class Search:
         only = filters.session_id
 
         def stock(catalog: Catalog) -> _Stock:
-            known = {row.session_id: row for row in catalog.all() if row.listed}
+            known = _listed(catalog)
             wanted = catalog.ids(query) if only is None else [only]
             if only is not None and only not in known:
                 # Sessions in memory are listed, and not searched.
@@ -93,12 +92,9 @@ class Search:
         if not await to_thread.run_sync(self._index.file.is_there):
             return
 
-        def listed(catalog: Catalog) -> set[str]:
-            return {row.session_id for row in catalog.all() if row.listed}
-
         async with self._turn:
-            known = await self._live_catalog.ask(listed, asker)
-            gone = (await to_thread.run_sync(self._index.indexed)).keys() - known
+            known = await self._live_catalog.ask(_listed, asker)
+            gone = (await to_thread.run_sync(self._index.indexed)).keys() - known.keys()
             await to_thread.run_sync(self._index.forget, gone)
             steps = self._index.erased()
             while await to_thread.run_sync(next, steps, _OVER) is not _OVER:
@@ -221,6 +217,10 @@ class Search:
             self._index.forget([known.session_id])
             return 0
         return chars
+
+
+def _listed(catalog: Catalog) -> dict[str, Known]:
+    return {row.session_id: row for row in catalog.all() if row.listed}
 
 
 def _goes_on(indexed: Indexed, known: Known, *, is_agents: bool) -> bool:
