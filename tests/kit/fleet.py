@@ -86,7 +86,7 @@ _OUTPUT: Final = (
 )
 _COMMAND: Final = "make test"
 _BESIDES: Final = " ".join(("home ann project bash ls", _COMMAND, *_PROSE, *_OUTPUT))
-"""What a fleet says besides the texts of its vocabularies."""
+"""Words that a fleet says besides the texts of its vocabularies."""
 
 _INDEXES: Final = [
     (f"CREATE INDEX {table}_{key}_idx ON {table} ({key}_id)", ())
