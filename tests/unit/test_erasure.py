@@ -14,6 +14,7 @@ import pytest
 from sessiond.catalog.fulltext import Indexed, TextIndex
 from sessiond.catalog.matching import match_of
 from tests.kit.limits import set_limits
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.unit.test_search import line
 
 # The indexes keep of each word what it does not share with the word before: these begin and end alike nowhere.
@@ -117,20 +118,49 @@ def test_a_session_that_was_removed_in_part_is_indexed_anew(index: TextIndex) ->
     assert index.indexed_of("session-4") is None
 
 
-def test_a_use_has_its_turn_between_two_steps(index: TextIndex) -> None:
-    index.forget(with_secrets())
-    begun, turns, steps = threading.Event(), list[int](), list[int]()
+class WatchedLock:
+    """A lock that tells when a thread is about to wait for it."""
 
-    def ask() -> None:
-        begun.wait()
-        for _ in range(3):
-            index.indexed_of("session-1")
-            turns.append(len(steps))
+    def __init__(self, awaited: threading.Event) -> None:
+        self._lock, self._awaited = threading.RLock(), awaited
+        self._is_held = False
 
-    asking = threading.Thread(target=ask)
-    asking.start()
-    for _ in index.erased():
-        steps.append(0)
-        begun.set()
-    asking.join()
-    assert turns[-1] < len(steps)
+    def acquire(self) -> None:
+        """Take the lock."""
+        if self._is_held:
+            self._awaited.set()
+        self._lock.acquire()
+        self._is_held = True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._is_held = False
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self.release()
+
+
+def test_a_use_that_waits_has_its_turn_before_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    awaited, order = threading.Event(), list[str]()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Lock", lambda: WatchedLock(awaited))
+        index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
+    put(index, 0, random.Random(11))
+    other = threading.Thread(target=lambda: index.file.use(lambda _: order.append("use")))
+
+    def step(_: sqlite3.Connection) -> None:
+        other.start()
+        assert awaited.wait(PATIENCE_SECONDS)
+
+    index.file.use(step)
+    index.forget(["session-0"])
+    order.append("step")
+    other.join()
+    index.close()
+    assert order == ["use", "step"]
