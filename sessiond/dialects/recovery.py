@@ -28,6 +28,7 @@ _TOKEN: Final = (
     rb"|(?:-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null)(?![-+.0-9A-Za-z_]))"
 )
 _GOES_ON: Final = rb"[ \t\r]*[,}\]]"
+_ENDS: Final = rb"[ \t\r\n]*\Z"
 _IS_VALUE: Final = rb"[:,\[][ \t\r]*\Z"
 _NEAR_BYTES: Final = 16
 
@@ -50,10 +51,14 @@ def _compiled(pattern: bytes) -> re.Pattern[bytes]:
 
 
 class Piece(Struct, frozen=True):
-    """An object on a damaged line: its bytes, and whether it can be no part of another object."""
+    """An object on a damaged line: its bytes, and whether it can be no part of another object.
+
+    `is_at_edge` tells that nothing stands before the object on the line, or nothing behind it.
+    """
 
     data: bytes
     is_apart: bool
+    is_at_edge: bool
 
 
 class _Read(Struct, frozen=True):
@@ -70,25 +75,26 @@ class _Read(Struct, frozen=True):
 
 def pieces(line: bytes) -> Iterator[Piece]:
     """Yield the whole objects of a line in their order, after a bounded number of tries."""
-    at, is_cut, behind = 0, False, 0
+    at, is_cut, behind, is_behind = 0, False, 0, True
     for _ in range(_TRIES_MAX):
         begins = _compiled(_BEGINS).search(line, at)
         if begins is None:
             return
         found = _read(line, begins.start())
+        is_behind = is_behind and not line[behind : begins.start()].strip()
+        behind = begins.start()
         if found.end:
             start, end = found.start, found.end
             before = line[max(0, start - _NEAR_BYTES) : start]
             is_value = (
                 not (is_cut and start == at) and _compiled(_IS_VALUE).search(before) is not None
             )
-            if _compiled(_GOES_ON).match(line, end) is None:
-                yield Piece(line[start:end], not is_value)
-                behind = end
-            elif not line[behind:start].strip():
-                # The end of another record may follow a whole one, and begin like this.
-                yield Piece(line[start:end], is_apart=False)
-                behind = end
+            goes_on = _compiled(_GOES_ON).match(line, end) is not None
+            # The end of another record may follow a whole one, and begin like a value's.
+            if not goes_on or (is_behind and start == behind):
+                is_at_edge = start == 0 or _compiled(_ENDS).match(line, end) is not None
+                yield Piece(line[start:end], not is_value and not goes_on, is_at_edge)
+                behind, is_behind = end, True
         at, is_cut = found.next, found.is_cut
 
 

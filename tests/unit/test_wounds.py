@@ -156,6 +156,23 @@ def test_what_searches_found_is_not_lost_again(name: str, wound: str, seed: int,
     held(KITS[name], *WOUNDS[wound](made(name, seed), at, random.Random(f"{seed} {at} {wound}")))
 
 
+@pytest.mark.parametrize(("seed", "at"), [(19, 13), (22, 22), (31, 29)])
+def test_a_message_said_anew_is_none_that_a_cut_record_quotes(seed: int, at: int) -> None:
+    """The message stands behind a cut record, or before the end of one."""
+    lines = made("gemini-again", seed)
+    kit, before, message, behind = KITS["gemini-again"], *lines[at - 1 : at + 2]
+    ends = [cut for cut in range(1, len(behind)) if behind[cut : cut + 1] in b"}],"]
+    for cut in ends:
+        damaged = [*lines[:at], message + behind[cut:], *lines[at + 2 :]]
+        held(kit, damaged, [*lines[: at + 1], *lines[at + 2 :]])
+    values = [cut for cut in range(1, len(before)) if before[cut - 1 : cut] in b":[,"]
+    for cut in values:
+        damaged = [*lines[: at - 1], before[:cut] + message, *lines[at + 1 :]]
+        held(kit, damaged, [*lines[: at - 1], *lines[at:]])
+    assert len(ends) >= 5
+    assert len(values) >= 4
+
+
 def twice(lines: list[bytes]) -> Iterator[int]:
     """Yield the places of the lines that a second compaction wrote again, and of their copies."""
     uuids = [json.loads(line).get("uuid") for line in lines]

@@ -127,6 +127,10 @@ class GeminiCliReading(Reading):
         is_operation = "$set" in line.members or line.word("$rewindTo") is not None
         return is_operation or bool(line.word("id") and line.word("type") and line.time())
 
+    def is_again(self, line: SourceLine) -> bool:
+        """Return whether a record says a message of the list anew."""
+        return self._list.known(line.word("id") or "", line.word("type") or "") is not None
+
     # -- facts -------------------------------------------------------------------------------
 
     def _begin(self, line: SourceLine) -> None:

@@ -66,6 +66,10 @@ class Reading(ABC):
     def is_own(self, line: SourceLine) -> bool:
         """Return whether an object has the form of a record, and names no other session than this one."""
 
+    def is_again(self, line: SourceLine) -> bool:  # noqa: ARG002
+        """Return whether a record says an earlier message anew; a tree has no such records."""
+        return False
+
     @property
     def bridge(self) -> str | None:
         """Entry at which the path of the last entry goes on, where the entry's parent is missing."""

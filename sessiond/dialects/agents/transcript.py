@@ -131,7 +131,8 @@ class Transcript:
         """Return an object on a damaged line as a record; None if it is none.
 
         An object that may be quoted in a record that was cut off is a record if it is a new one, and no
-        older than the records before.
+        older than the records before. At an edge of the line it is a record, too, if it says a message
+        anew: a quote rarely stands right beside the cut.
         """
         try:
             source = source_line(0, piece.data)
@@ -139,11 +140,11 @@ class Transcript:
             return None
         if not self.reading.is_own(source):
             return None
+        if piece.is_apart or (piece.is_at_edge and self.reading.is_again(source)):
+            return source
         name, time = self.reading.links(source).name, source.time()
         is_old = bool(time) and self._timed is not None and time < rfc3339(text(self._timed))
-        if not piece.is_apart and (is_old or (name is not None and self.reading.knows(name))):
-            return None
-        return source
+        return None if is_old or (name is not None and self.reading.knows(name)) else source
 
     # -- order -------------------------------------------------------------------------------
 
