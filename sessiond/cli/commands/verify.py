@@ -33,8 +33,9 @@ __all__ = ["COMMAND"]
 def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
     """Check every line of a session file and print each problem.
 
-    A FILE is read on disk and needs no daemon; a session is checked by the daemon, which knows
-    the lines that are being written. No file changes. Exit status 1 if something is wrong.
+    A FILE of any format that can be imported is read on disk and needs no daemon; a session is checked
+    by the daemon, which knows the lines that are being written. No file changes. Exit status 1 if
+    something is wrong.
     """
     if is_path(session):
         found = _look(Path(session).expanduser().absolute())
@@ -59,14 +60,11 @@ def _known(client: BlockingClient, ref: str) -> str:
 
 
 def _look(path: Path) -> bytes:
-    from sessiond.journal.disk.files import Files
-    from sessiond.journal.profile.names import id_in_name
-    from sessiond.service.files.checking.verifying import VerifyScope, verify_file
+    from sessiond.cli.offline.file_formats import checked
 
     steps = Steps("verify")
-    look = VerifyScope(named=id_in_name(path.name), progress=steps)
     try:
-        return msgspec.json.encode(verify_file(Files(), path, look))
+        return msgspec.json.encode(checked(path, steps))
     finally:
         steps.end()
 

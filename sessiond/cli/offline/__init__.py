@@ -2,6 +2,7 @@
 
 session_file.py      the file of a session that a user names
 found_files.py       session files in folders that a user names
+file_formats.py      a file of any format: what is wrong with it, and its lines
 lines.py             lines as `dump` shows them
 moving.py            `import --move-to`, the one that changes files
 examination.py       `doctor` on folders, socket, daemon, disk

@@ -18,7 +18,8 @@ from sessiond.cli.ui.progress import Steps
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.files.checking.verifying import VerifyScope, verify_file
+from sessiond.service.files.checking.verifying import VerifyScope
+from sessiond.service.files.checks import verify_any
 from sessiond.visible import counted, printable
 
 __all__ = ["examine_files"]
@@ -75,7 +76,7 @@ def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iter
         yield Finding("files", ok=False, what=what, next="rename it")
     try:
         about = path.stat()
-        found = verify_file(files, path, VerifyScope(named=layout.id_of(path)))
+        found = verify_any(files, path, VerifyScope(named=layout.id_of(path)))
     except FileNotFoundError:
         return  # the file was moved or deleted meanwhile
     except (SessiondError, OSError) as error:

@@ -13,12 +13,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from sessiond.cli.offline.file_formats import content_of
 from sessiond.dialects import DIALECTS, sniff
-from sessiond.dialects.base import BadLine, Dialect
+from sessiond.dialects.agents.reading import Reading
+from sessiond.dialects.agents.source_line import source_line
+from sessiond.dialects.agents.view import AgentDialect
+from sessiond.dialects.base import BadLine, Dialect, Upgrade
 from sessiond.dialects.lenient_json import lenient, text
-from sessiond.journal.disk.files import Files
-from sessiond.journal.disk.regular import check_regular, open_regular
-from sessiond.journal.scanning import chunks_of
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.journal.splitter import LongLine, Splitter, stored_size, without_end
 from sessiond.service.log.line_indexer import too_long
 
@@ -46,25 +48,30 @@ class _Named(Struct):
 
 
 def lines_of(path: Path, *, with_preview: bool) -> Iterator[Line]:
-    """Yield every line of a file in order, also a torn line at the end. Raise OSError."""
-    reader = _Reader(with_preview=with_preview)
-    files = Files()
-    fd = open_regular(files, path)
-    try:
-        for chunk in chunks_of(files, fd, 0, check_regular(files, fd)):
-            yield from reader.feed(chunk)
-    finally:
-        files.close(fd)
+    """Yield every line of a file in order, also a torn line at the end.
+
+    A file that is one document counts as a line, and where an agent keeps no lines the ones that stand
+    for its records count. Raises OSError, Failure for a store of several sessions.
+    """
+    content = content_of(path)
+    if content.document is not None:
+        yield Line(1, 0, sum(map(len, content.chunks)), content.document)
+        return
+    reader = _Reader(content.agent, with_preview=with_preview)
+    for chunk in content.chunks:
+        yield from reader.feed(chunk)
     yield from reader.end()
 
 
 class _Reader:
-    """Lines out of chunks; the first line decides the dialect."""
+    """Lines out of chunks, of an agent's file or of a dialect's, which the first line decides."""
 
-    def __init__(self, *, with_preview: bool) -> None:
+    def __init__(self, agent: Reading | None, *, with_preview: bool) -> None:
+        self._agent = agent
         self._ends = array("Q")
         self._splitter = Splitter(self._ends)
         self._dialect: Dialect | None = None
+        self._older: Upgrade | None = None
         self._with_preview = with_preview
         self._offset = 0
 
@@ -90,13 +97,30 @@ class _Reader:
             return Line(*place, problem="is blank")
         if isinstance(data, LongLine):
             return Line(*place, problem=too_long(data))
+        if self._agent is not None:
+            return self._record(self._agent, place, data)
         if ordinal == 0 and (dialect := sniff(data)) is not None:
-            self._dialect = dialect
+            self._dialect, self._older = dialect, dialect.upgrade(data)
             header = dialect.decode_header(data)
             return Line(*place, type="session_header", id=header.id)
         return self._entry(place, data)
 
+    def _record(self, agent: Reading, place: tuple[int, int, int], data: bytes) -> Line:
+        try:
+            source = source_line(place[0], data)
+            line = NATIVE.encode(agent.take(source))
+        except BadLine as bad:
+            named = _named(data)
+            return Line(*place, named.type, named.id, problem=str(bad))
+        links = agent.links(source)
+        preview = AgentDialect(agent.origin.agent).preview(line) if self._with_preview else None
+        name = links.name or source.word("id")
+        return Line(*place, source.word("type"), name, links.parent, preview=preview)
+
     def _entry(self, place: tuple[int, int, int], data: bytes) -> Line:
+        named = _named(data)
+        if self._older is not None:
+            data = self._older.take(data)
         # A file without a known header may still hold lines of a known dialect.
         dialects = DIALECTS if self._dialect is None else (self._dialect,)
         problem = ""
@@ -108,9 +132,7 @@ class _Reader:
                 continue
             preview = dialect.preview(data) if self._with_preview else None
             flaw = "is no session header of a known format" if place[0] == 1 else None
-            kind = _named(data).type
-            return Line(*place, kind, row.id, row.parent_id, problem=flaw, preview=preview)
-        named = _named(data)
+            return Line(*place, named.type, row.id, row.parent_id, problem=flaw, preview=preview)
         return Line(*place, named.type, named.id, problem=problem)
 
 

@@ -61,4 +61,4 @@ def _flag(command: click.Command, path: str) -> str | None:
 
 def is_path(ref: str) -> bool:
     """Return whether a user's text for a session is the path of its file."""
-    return "/" in ref or ref.endswith(".jsonl")
+    return "/" in ref or ref.endswith((".jsonl", ".jsonl.zst", ".json"))

@@ -1,21 +1,63 @@
-"""Checks of a profile's session files, open or not, without a change. Blocking."""
+"""Checks of session files, of a profile's open or not, without a change. Blocking."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import structs
+
+from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.checking.repairing import plan_in_memory, plan_repair
-from sessiond.service.files.checking.verifying import VerifyScope, verify_file, verify_memory
+from sessiond.service.files.checking.verifying import (
+    WHOLE,
+    VerifyScope,
+    no_session,
+    verified,
+    verify_file,
+    verify_memory,
+)
 from sessiond.service.files.in_place import AgentFiles
 from sessiond.service.files.locations import SessionFiles
+from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
+from sessiond.service.sources.documents.found import NewSession, document_at
 from sessiond.service.store.checks import Repair, Verification
 from sessiond.session.draft import read_only
 
-__all__ = ["FileChecks"]
+__all__ = ["FileChecks", "verify_any"]
+
+
+def verify_any(files: Files, path: Path, look: VerifyScope = WHOLE) -> Verification:
+    """Check every line of a file of any format that can be read. Raises StorageError."""
+    found = _of_an_agent(AgentFiles(files, path.parent), path, look)
+    return found or _of_a_document(files, path) or verify_file(files, path, look)
+
+
+def _of_an_agent(agents: AgentFiles, path: Path, look: VerifyScope) -> Verification | None:
+    found = agents.recognise(path)
+    return None if found is None else agents.verify(found, look.progress)
+
+
+def _of_a_document(files: Files, path: Path) -> Verification | None:
+    """Return the problems of a session that is one JSON document; None for any other file."""
+    document, size = None, 0
+    try:
+        document = document_at(files, path)
+        if document is None:
+            return None
+        size = files.stat(path).st_size
+        lines = document.lines(NewSession(path.stem, None, None))
+    except SessionCorrupt as corrupt:
+        made = no_session(corrupt, size)
+        return structs.replace(made, dialect=None if document is None else document.name)
+    indexer = Indexer(path)
+    for seq, line in enumerate(lines):
+        indexer.visit(seq, line)
+    made = verified(indexer, lines=1, size=size)
+    return structs.replace(made, dialect=document.name)
 
 
 class FileChecks:
@@ -38,11 +80,8 @@ class FileChecks:
         """Return the problems of a session's file. Raises SessionNotFound, StorageError."""
         if opened is not None and opened.path is None:
             return verify_memory(opened)
-        found = self._agents.recognise(self._path(session_id, opened))
-        if found is not None:
-            return self._agents.verify(found)
         path, look = self._place(session_id, opened, progress)
-        return verify_file(self._files, path, look)
+        return _of_an_agent(self._agents, path, look) or verify_file(self._files, path, look)
 
     def plan_repair(
         self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress

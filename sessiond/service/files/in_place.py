@@ -139,7 +139,7 @@ class AgentFiles:
         stored = Chosen(store, session)
         return AgentFile(path, OPENCODE, first_line_of(session), header, stored)
 
-    def _source(self, found: AgentFile, lines_of: LinesOf = Splitter) -> LineSource:
+    def source(self, found: AgentFile, lines_of: LinesOf = Splitter) -> LineSource:
         """Return the lines of a session's own file. Raises OSError, StorageError."""
         if found.stored is not None:
             return StoreSource(found.stored, found.path, self._files)
@@ -176,7 +176,7 @@ class AgentFiles:
         `progress` is told of the bytes of the file.
         """
         with _telling("open", found.path):
-            source = self._source(found)
+            source = self.source(found)
         indexer = Indexer(found.path, session_id=session_id)
         source, is_whole = self._whole(found, source)
         log = self._index(found, source, self._folder, indexer, progress)
@@ -215,7 +215,7 @@ class AgentFiles:
     def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
         with _telling("read", found.path):
-            source, _ = self._whole(found, self._source(found))
+            source, _ = self._whole(found, self.source(found))
             try:
                 yield from _entries(source, found)
             finally:
@@ -227,23 +227,25 @@ class AgentFiles:
         A very long line of a growing file lacks the ends of its texts, and has no place. Raises StorageError.
         """
         with _telling("read", found.path):
-            source, _ = self._whole(found, self._source(found, searched_lines))
+            source, _ = self._whole(found, self.source(found, searched_lines))
             try:
                 yield from _located(source, found)
             finally:
                 source.close()
 
-    def verify(self, found: AgentFile) -> Verification:
+    def verify(self, found: AgentFile, progress: Progress | None = None) -> Verification:
         """Return the problems of a file, all of its lines read. Raises StorageError."""
         indexer = Indexer(found.path)
         indexer.begin_as(found.dialect, found.header)
         with _telling("read", found.path):
-            source, is_whole = self._whole(found, self._source(found))
+            source, is_whole = self._whole(found, self.source(found))
             try:
                 for seq, line in _entries(source, found):
                     indexer.visit(seq, line)
+                    _tell(progress, source)
                 _report_gaps(indexer, source.held_bytes, is_whole=is_whole)
-                return verified(indexer, lines=indexer.session.seq + 1, size=source.read_bytes)
+                lines = indexer.session.seq + bool(source.held_bytes)
+                return verified(indexer, lines=lines, size=source.read_bytes)
             finally:
                 source.close()
 
@@ -264,9 +266,7 @@ class AgentFiles:
 
         def visit(first: int, lines: list[bytes]) -> None:
             indexer.visit_lines(first, lines)
-            if progress is not None:
-                read = source.read_bytes
-                progress.report(read, read + source.behind_bytes, "bytes")
+            _tell(progress, source)
 
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
@@ -285,6 +285,11 @@ class AgentFiles:
             log.close()
             raise
         return log
+
+
+def _tell(progress: Progress | None, source: LineSource) -> None:
+    if progress is not None:
+        progress.report(source.read_bytes, source.read_bytes + source.behind_bytes, "bytes")
 
 
 def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]]:

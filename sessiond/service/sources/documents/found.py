@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from sessiond.dialects.lenient_json import lenient
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of
+from sessiond.limits import IMPORT_BYTES_MAX
 from sessiond.model.formats import WholeFormatName
 from sessiond.service.sources.documents.construct import (
     construct_lines,
@@ -16,7 +22,7 @@ from sessiond.service.sources.documents.construct import (
 )
 from sessiond.service.sources.documents.nova import nova_lines, nova_members
 
-__all__ = ["FoundDocument", "NewSession", "found_document", "may_be_document"]
+__all__ = ["FoundDocument", "NewSession", "document_at", "found_document", "may_be_document"]
 
 
 class NewSession(Struct, frozen=True):
@@ -53,6 +59,27 @@ def found_document(name: str, content: bytes) -> FoundDocument | None:
         if lines is not None:
             return FoundDocument(form, lines)
     return None
+
+
+def document_at(files: Files, path: Path) -> FoundDocument | None:
+    """Return the document that a file is; None for any other file. Raises SessionCorrupt, StorageError."""
+    with telling("read", path):
+        fd = open_regular(files, path)
+        try:
+            size = check_regular(files, fd)
+            chunks = chunks_of(files, fd, 0, size)
+            first = next(chunks, b"")
+            line, _, rest = first.partition(b"\n")
+            # Behind a damaged header of a file of many lines stands an entry.
+            is_whole = may_be_document(line) and not lenient(rest.partition(b"\n")[0])
+            read = [first] if is_whole and size <= IMPORT_BYTES_MAX else []
+            while read and b"\0" not in read[-1]:
+                if not (chunk := next(chunks, b"")):
+                    return found_document(str(path), b"".join(read))
+                read.append(chunk)
+            return None
+        finally:
+            files.close(fd)
 
 
 def _construct(name: str, content: bytes) -> Lines | None:
