@@ -6,6 +6,7 @@ whole records that are left, in the order in which a reader must take them.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -21,8 +22,24 @@ class Wounded(NamedTuple):
 Wound = Callable[[Sequence[bytes], int, random.Random], Wounded]
 
 
+def is_between_messages(half: bytes) -> bool:
+    """Return whether half a line ends in a list of messages, between two of them.
+
+    The message beside such a cut looks like a record that was glued to the cut, or that it was glued to.
+    sessiond takes it for a record, since then nothing is lost.
+    """
+    try:
+        found = json.loads(half.removesuffix(b",") + b"]}}")
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "messages" in (found.get("$set") or ())
+
+
 def _cut(line: bytes, chance: random.Random) -> int:
-    return chance.randrange(1, len(line))
+    """Return a place in a line at which a reader can tell what the halves are."""
+    while is_between_messages(line[: (at := chance.randrange(1, len(line)))]):
+        pass
+    return at
 
 
 def _replaced(lines: Sequence[bytes], at: int, by: Sequence[bytes], lost: Sequence[int]) -> Wounded:
