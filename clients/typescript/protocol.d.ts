@@ -241,7 +241,7 @@ export interface Changed {
   session_id: string;
   archived: boolean;
   read_only: boolean;
-  read_only_reason: "bad_line" | "older_version" | "other_agent" | null;
+  read_only_reason: "bad_line" | "not_writable" | "older_version" | "other_agent" | null;
 }
 
 /** Notice that the session was closed under its subscribers; no more of its events follow. */
@@ -2037,7 +2037,7 @@ export interface SessionInfo {
   archived: boolean;
   read_only: boolean;
   /** Default: null. */
-  read_only_reason: "bad_line" | "older_version" | "other_agent" | null;
+  read_only_reason: "bad_line" | "not_writable" | "older_version" | "other_agent" | null;
   problems: number;
   epoch: string;
   lineage: Lineage;
@@ -3055,7 +3055,7 @@ export interface ErrorData {
   session_archived: {};
   session_corrupt: { line?: number; path?: string; repairable?: boolean };
   ambiguous_ref: { matches: ({ session_id: string; title: string | null; cwd: string; updated_at: string } | { entry_id: string; seq: number; short: string; label: string | null })[] };
-  session_read_only: { reason: "older_version" | "other_agent"; use: string };
+  session_read_only: { reason: "older_version" | "other_agent" | "not_writable"; use: string };
   entry_not_found: { entry_id?: string | null; path?: string };
   entry_invalid: { path?: string; entry_id?: string | null };
   precondition_failed: { expected: Expected; actual: { leaf_id: string | null; seq: number }; missed: string[] };

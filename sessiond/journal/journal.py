@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import explained, storage_error, telling
@@ -32,6 +32,8 @@ from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
 
 __all__ = ["Journal", "Recall", "scan"]
+
+_NO_WRITING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 Recall = Callable[[LineReader], bool]
 """Tells a reader all lines of its file, up to the end of the file; False if it cannot."""
@@ -108,10 +110,18 @@ class Journal(Alone):
         line is visited. The file gets no new bytes. The bytes behind the last newline are `tail`; the
         caller decides about them (`take_tail`, `leave_half`, `leave_torn`, `cut_tail`) before the
         first append.
+        A file that this user may only read is opened for reading: see `is_writable`.
         Raises SessionLocked, StorageError and what `visit` raises.
         """
         with telling("open", path):
-            reader = LineReader(files, open_regular(files, path, update=True), path)
+            try:
+                fd, is_writable = open_regular(files, path, update=True), True
+            except OSError as error:
+                if error.errno not in _NO_WRITING:
+                    raise
+                fd, is_writable = open_regular(files, path), False
+            reader = LineReader(files, fd, path)
+            reader.is_writable = is_writable
             return cls._index(files, reader, visit, locks, recall)
 
     @classmethod
@@ -160,7 +170,8 @@ class Journal(Alone):
         if lock.doubt is not None or recall is None or not recall(self._reader):
             self.tail = index_lines(self._files, self._reader, visit, see)
         writer.start()
-        writer.secure()
+        if self.is_writable or writer.doubt is None:
+            writer.secure()
         if writer.is_settled:
             # If the record cannot be written, more bytes than necessary stay in doubt.
             with suppress(OSError):
@@ -177,6 +188,11 @@ class Journal(Alone):
     def inode(self) -> int:
         """Inode of the file, which a rename keeps."""
         return self._writer.out.inode
+
+    @property
+    def is_writable(self) -> bool:
+        """False if this user may only read the file; nothing may be appended then."""
+        return self._reader.is_writable
 
     @property
     def truncates(self) -> bool:

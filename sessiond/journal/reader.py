@@ -38,6 +38,8 @@ class LineReader:
     def __init__(self, files: Files, fd: int, path: Path) -> None:
         self.path = path
         self.fd = fd
+        self.is_writable = True
+        """False if this user may only read the file, and it is open for reading only."""
         self.ends = array("q", [0])
         self.checksums = Checksums()
         self.lacks_newline = False

@@ -77,7 +77,7 @@ class JournalWriter:
     def start(self) -> None:
         """Get ready to write behind the lines that the reader knows. Raises OSError."""
         self._reader.expect_what_is_there()
-        self.out.reopen(self._reader.path)
+        self.out.reopen(self._reader.path, is_writable=self._reader.is_writable)
         if not self._files.is_local(self._reader.path):
             self.out.forget_inode()
         self.out.note_change()

@@ -128,6 +128,11 @@ def _read_only(verdict: Verdict) -> str:
             "read-only: only the program that writes this file changes it; `sessiond fork` makes a"
             " session that goes on from it"
         )
+    if verdict.reason == "not_writable":
+        return (
+            "read-only: the daemon's user may not write to this file; `sessiond fork` makes a session"
+            " that goes on from it"
+        )
     if not any(problem.kind == "bad_line" for problem in verdict.problems):
         return "read-only: the file is of an older version; `sessiond import` makes a session of it"
     then = "; `sessiond repair` makes it writable again" if verdict.repairable else ""

@@ -168,7 +168,7 @@ class Withdrawn(Struct, frozen=True):
     id: int
 
 
-ReadOnlyReason = Literal["bad_line", "older_version", "other_agent"]
+ReadOnlyReason = Literal["bad_line", "older_version", "other_agent", "not_writable"]
 """Reason why a session can be read and not changed: a line that does not parse, a file of an older version
 
 that is read where it is, or a file of a program whose files are only read.

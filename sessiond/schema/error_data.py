@@ -42,7 +42,10 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
     "session_archived": {},
     "session_corrupt": {"line?": _NUMBER, "path?": _TEXT, "repairable?": "boolean"},
     "ambiguous_ref": {"matches": _MATCHES},
-    "session_read_only": {"reason": '"older_version" | "other_agent"', "use": _TEXT},
+    "session_read_only": {
+        "reason": '"older_version" | "other_agent" | "not_writable"',
+        "use": _TEXT,
+    },
     "entry_not_found": {"entry_id?": f"{_TEXT} | null", "path?": _TEXT},
     "entry_invalid": {"path?": _TEXT, "entry_id?": f"{_TEXT} | null"},
     "precondition_failed": {

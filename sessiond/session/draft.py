@@ -58,6 +58,8 @@ _UNWRITABLE: Final[Mapping[ReadOnlyReason, str]] = {
     " rewritten; session/import or session/fork makes a copy that can be changed",
     "other_agent": "the session file belongs to another program: it is read where it is and never"
     " written to; session/import or session/fork makes a copy that can be changed",
+    "not_writable": "the user of the daemon may not write to the session file: it is read where it is;"
+    " let that user write to it and open it again, or make a copy by session/import or session/fork",
 }
 _FACT_OF_FIELD: Final = {"name": "title"}
 _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)

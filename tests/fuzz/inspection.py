@@ -50,6 +50,7 @@ _REFUSED: Final = {
     None: None,
     "bad_line": "session_corrupt",
     "older_version": "session_read_only",
+    "not_writable": "session_read_only",
 }
 
 

@@ -17,6 +17,7 @@ from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
 
+SAMPLES: Final = Path(__file__).parents[1] / "samples"
 MOMENT: Final = "2026-01-01T09:00:00.000Z"
 
 
@@ -33,6 +34,27 @@ def test_the_doctor_sees_a_mount_that_is_read_only_and_leaves_the_catalog_alone(
     assert done.returncode == 1
     assert any("mounted read-only" in check["what"] for check in checks)
     assert not any("rm " in check.get("next", "") for check in checks)
+
+
+def test_a_session_on_a_disk_that_is_mounted_read_only_is_shown_and_copied(
+    shell: Shell, mounted: Mount, tmp_path: Path
+) -> None:
+    disk = mounted(tmp_path / "disk", "size=8m")
+    path = disk / "pi.jsonl"
+    path.write_bytes((SAMPLES / "pi" / "pi.jsonl").read_bytes())
+    mounted(disk, "remount,ro,size=8m")
+    assert shell.run(f"sessiond roots add --kind pi {disk}").returncode == 0
+    rows = json.loads(shell.run("sessiond list --json").stdout)["sessions"]
+    (session_id,) = (row["id"] for row in rows if row["path"] == str(path))
+    for named in (path, session_id):
+        for line in ("show", "tree", "tail -n 2", "context", "turns", "export"):
+            done = shell.run(f"sessiond {line} {named}")
+            assert done.returncode == 0, line
+            assert done.stdout, line
+        refused = shell.run(f"sessiond append {named} hi")
+        assert refused.returncode == 1
+        assert "may not write to the session file" in refused.stderr
+    assert shell.run(f"sessiond fork {session_id}").returncode == 0
 
 
 def test_a_fresh_home_on_a_full_disk_is_served_and_told_of(

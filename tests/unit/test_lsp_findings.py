@@ -66,6 +66,7 @@ def test_what_concerns_the_whole_file_comes_first() -> None:
     [
         ([], "older_version", "`sessiond import` makes a session of it"),
         ([], "other_agent", "`sessiond fork` makes a session that goes on from it"),
+        ([], "not_writable", "`sessiond fork` makes a session that goes on from it"),
         ([(4, "bad_line")], "other_agent", "`sessiond fork` makes a session that goes on from it"),
         ([(4, "bad_line")], "bad_line", "`sessiond repair` makes it writable again"),
     ],

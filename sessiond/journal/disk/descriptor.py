@@ -89,13 +89,13 @@ class Descriptor:
         self._identity = identity if self.inode else (identity[0], 0)
         self.reopen(path)
 
-    def reopen(self, path: Path) -> None:
-        """Open a new descriptor of the known file.
+    def reopen(self, path: Path, *, is_writable: bool = True) -> None:
+        """Open a new descriptor of the known file; for reading only, if the file may not be written to.
 
         Raises OSError, ESTALE if the path has another file.
         """
         self.close()
-        fd = self._files.open_append(path)
+        fd = (self._files.open_append if is_writable else self._files.open_read)(path)
         try:
             self._check_identity(fd)
         except BaseException:

@@ -204,6 +204,11 @@ async def _writable(desk: Desk, uri: str) -> View:
             return view
         case "bad_line":
             raise Refusal("a line does not parse, so nothing is appended: repair the file first")
+        case "not_writable":
+            raise Refusal(
+                "the daemon's user may only read the file: let that user write to it, or make a"
+                " session of it by `sessiond fork` or `sessiond import`"
+            )
         case _:
             raise Refusal(
                 "sessiond does not write to this file: `sessiond fork` or `sessiond import` makes"

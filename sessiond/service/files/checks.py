@@ -81,7 +81,9 @@ class FileChecks:
         if opened is not None and opened.path is None:
             return verify_memory(opened)
         path, look = self._place(session_id, opened, progress)
-        return _of_an_agent(self._agents, path, look) or verify_file(self._files, path, look)
+        found = _of_an_agent(self._agents, path, look) or verify_file(self._files, path, look)
+        is_read_only = found.read_only or (opened is not None and opened.read_only)
+        return structs.replace(found, read_only=is_read_only)
 
     def plan_repair(
         self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress

@@ -144,6 +144,8 @@ class SessionOpener:
             if (upgrade := indexer.upgrade) is not None:
                 journal.translate(upgrade.again, upgrade.take)
             opened = self._profile.assembly.opened(path, session_id, known, journal, indexer)
+            if not journal.is_writable and opened.unwritable is None:
+                opened.unwritable = "not_writable"
             if opened.elsewhere and opened.dialect.rules.sidecar_lock:
                 journal.lock_beside()
             if opened.pending and opened.is_due:
