@@ -265,3 +265,33 @@ def test_an_import_names_each_line_that_it_leaves_out(shell: Shell) -> None:
     assert "102 lines of found.jsonl could not be imported" in done.stderr
     report = json.loads(shell.output("sessiond import found.jsonl --json"))["imported"][0]["report"]
     assert (report["entries"], report["dropped"], len(report["problems"])) == (1, 102, 100)
+
+
+@pytest.mark.parametrize(
+    ("line", "begins"),
+    [
+        ("page.html", "<!doctype html>"),
+        ("PAGE.HTM", "<!doctype html>"),
+        ("page.md", "# "),
+        ("page.json", "{"),
+        ("page.json --format nova", "{"),
+        ("page.jsonl", '{"type":"session_header"'),
+        ("page.jsonl --format pi", '{"type":"session"'),
+        ("page.txt --format html", "<!doctype html>"),
+        ("page", '{"type":"session_header"'),
+    ],
+)
+def test_the_end_of_a_name_tells_the_format_of_an_export(
+    shell: Shell, line: str, begins: str
+) -> None:
+    shell.output(f"sessiond export my-session {line}")
+    made = (shell.folder / line.split()[0]).read_text("utf-8")
+    assert made.lower().startswith(begins.lower())
+
+
+@pytest.mark.parametrize("line", ["page.html --format markdown", "page.jsonl --format html"])
+def test_a_name_and_a_format_that_do_not_fit_are_refused(shell: Shell, line: str) -> None:
+    done = shell.run(f"sessiond export my-session {line}")
+    assert done.returncode == 2
+    assert "name the file otherwise, or leave --format out" in done.stderr
+    assert not (shell.folder / line.split()[0]).exists()

@@ -8,8 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.exporting.documents.document import DocumentName, DocumentRequest, document
@@ -136,6 +137,54 @@ def test_markdown_shows_the_path_of_the_head_or_every_branch() -> None:
     assert "text of u3" not in made(FORKED, "markdown", "u2")
     every = made(FORKED, "markdown", every_branch=True)
     assert every.index("text of u3") < every.index("below entry `a1`") < every.index("text of u2")
+
+
+OPENS = (
+    *(
+        "```",
+        "~~~~",
+        "```python\n",
+        "`" * 40,
+        "   ```\n   x",
+        "- ```",
+        "> ~~~",
+        "a\u2028```\u2028b",
+        "```\r\n",
+    ),
+    *(
+        "<!-- never closed",
+        "<script>",
+        "<details>",
+        "<?php",
+        "<![CDATA[",
+        "<pre>\n\n",
+        "`List<int>`",
+        "List<int>",
+    ),
+    *("text", "\n", "\n\n", "    code", "***", "[a]: <b", "1. x", "| a |\n|---|"),
+)
+
+
+@given(st.lists(st.sampled_from(OPENS), min_size=1, max_size=6).map("".join))
+@example("text\n```python\nprint(1)\n")
+@example("<!-- never closed\n" + "x" * 70_000)
+def test_no_text_swallows_what_follows_in_markdown(said: str) -> None:
+    session = native(
+        stored_message("u1", None, content=said), stored_message("a1", "u1", "assistant")
+    )
+    tokens = MarkdownIt().parse(made(session, "markdown"))
+    headings = [
+        tokens[at + 1].content for at, one in enumerate(tokens) if one.type == "heading_open"
+    ]
+    assert headings[-1] == "Assistant"
+    assert tokens[-2].content == "text of a1"
+    assert not any(one.type == "html_block" for one in tokens)
+
+
+def test_markdown_that_ends_with_its_text_stays_as_it_was_written() -> None:
+    said = "A *word*:\n\n```python\nprint(1 < 2)\n```\n\nand `List<int>`"
+    page = made(native(stored_message("u1", None, content=said)), "markdown")
+    assert f"\n\n{said}\n" in page
 
 
 def test_markdown_fences_what_is_no_text_and_keeps_names_in_their_line() -> None:

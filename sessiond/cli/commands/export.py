@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -15,6 +17,15 @@ from sessiond.model.formats import FORMATS, WHOLE_FORMATS
 __all__ = ["COMMAND"]
 
 _DOCUMENTS: Final = ("json", "markdown", "html")
+# By the end of a file's name: the formats that fit, of which the first is meant where none is named.
+_OF_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    ".jsonl": FORMATS,
+    ".json": ("json", *WHOLE_FORMATS),
+    ".md": ("markdown",),
+    ".markdown": ("markdown",),
+    ".html": ("html",),
+    ".htm": ("html",),
+}
 _PARTS: Final = ("session", "tags", "heads", "labels", "tree", "entries")
 
 
@@ -24,7 +35,7 @@ _PARTS: Final = ("session", "tags", "heads", "labels", "tree", "entries")
     examples=(
         "sessiond export my-session copy.jsonl",
         "sessiond export my-session - >copy-2.jsonl",
-        "sessiond export my-session --format html page.html",
+        "sessiond export my-session page.html",
         "sessiond export my-session --format markdown --all-branches --redact 'sk-[a-z0-9]+'",
     ),
 )
@@ -34,9 +45,7 @@ _PARTS: Final = ("session", "tags", "heads", "labels", "tree", "entries")
 @click.option(
     "--format",
     type=click.Choice([*FORMATS, *WHOLE_FORMATS, *_DOCUMENTS]),
-    default="native",
-    show_default=True,
-    help="Format to write.",
+    help="Format to write.  [default: by the end of FILE's name, else native]",
 )
 @click.option("--head", metavar="NAME", help="Head whose path a document follows.")
 @click.option("--all-branches", is_flag=True, help="Every branch, in Markdown.")
@@ -57,9 +66,11 @@ def export(shared: Shared, session: str, file: str, **options: Any) -> None:
     """Write a session to a new FILE, or to standard output.
 
     An existing FILE is not touched. json, markdown and html are documents, to be read by programs
-    and people; the other formats are files of programs.
+    and people; the other formats are files of programs. A FILE named *.jsonl is native, *.json json,
+    *.md markdown and *.html html, unless a --format that fits the name says otherwise.
     """
     path = None if file == "-" else absolute(file)
+    options["format"] = _format_of(file, options["format"])
     if options.pop("all_branches"):
         if options["format"] != "markdown":
             raise click.UsageError("--all-branches is for --format markdown")
@@ -69,6 +80,20 @@ def export(shared: Shared, session: str, file: str, **options: Any) -> None:
         found = session_id(client, session)
         written = ask_long(client, "session/export", session_id=found, path=path, **given)
     answer(shared, written, _write)
+
+
+def _format_of(file: str, wanted: str | None) -> str:
+    """Return the format that is wanted, or that the file's name tells. Raise UsageError for two."""
+    suffix = Path(file).suffix.lower()
+    fitting = _OF_NAMES.get(suffix)
+    if fitting is None:
+        return wanted or "native"
+    if wanted not in {None, *fitting}:
+        raise click.UsageError(
+            f"a file named *{suffix} holds {' or '.join(fitting)}, and --format says {wanted}:"
+            f" name the file otherwise, or leave --format out for {fitting[0]}"
+        )
+    return wanted or fitting[0]
 
 
 def _write(result: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """The conversation as Markdown, for people and for other programs.
 
-Law: a message's own text stays as its author wrote it, because that is Markdown. Everything else
-stands in one line, or between fences that are longer than any fence inside.
+Law: a message's own text stays as its author wrote it, because that is Markdown. A text that leaves a
+fence open or holds HTML would swallow what follows, or hide a part of itself: it stands between fences,
+longer than any fence inside, as everything else does that is more than a line.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ from sessiond.service.exporting.documents.source import DocumentSource
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markdown_it import MarkdownIt
 
 __all__ = ["markdown_document"]
 
+# Marks without which a text can neither open a fence nor hold HTML.
+_MARKS: Final = re.compile(r"```|~~~|<[A-Za-z/!?]")
+# A longer text with such a mark is not parsed.
+_PARSED_CHARS: Final = 65_536
+_BEHIND: Final = "\n\n## behind\n"
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&])")
 
 
@@ -50,7 +57,29 @@ def _template() -> Template:
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )
     environment.filters.update(in_line=_in_line, in_code=_in_code, fence=_fence)
+    environment.tests["whole_markdown"] = _is_whole
     return environment.get_template("conversation.md")
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a text is Markdown without HTML that ends with the text."""
+    if _MARKS.search(text) is None:
+        return True
+    if len(text) > _PARSED_CHARS:
+        return False
+    tokens = _parser().parse(text + _BEHIND)
+    inner = [child for token in tokens for child in token.children or ()]
+    if any(token.type in {"html_block", "html_inline"} for token in (*tokens, *inner)):
+        return False
+    # The heading behind the text is one only where the text has left nothing open.
+    return [token.type for token in tokens[-3:]] == ["heading_open", "inline", "heading_close"]
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt()
 
 
 def _in_line(text: str) -> str:
