@@ -135,7 +135,8 @@ def main() -> None:
       sessiond append my-session "Hello."
       sessiond tail -f my-session
 
-    SESSION is the path of a session file (with a "/", or ending in ".jsonl"), or else the first of
+    SESSION is the path of a session file (with a "/", or ending in
+    ".jsonl", ".jsonl.zst" or ".json"), or else the first of
     these that fits a session: its id; at least 4 leading characters of its id, or 6 trailing ones
     of an id that sessiond chose; its title; its title in another case; a part of its title.
     archive, unarchive, delete, forget, rename and repair take no part of a title; restore and purge

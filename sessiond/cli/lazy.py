@@ -55,6 +55,9 @@ class LazyGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take shared flags before the command as if they stood behind its name."""
         flags, rest = split_flags(args)
+        if rest[:1] == ["--stdio"]:
+            # Editors pass this flag to a program that they start.
+            rest[0] = "stdio"
         if "--json" in flags:
             note_json(ctx)
         command = self.get_command(ctx, rest[0]) if flags and rest else None

@@ -26,6 +26,7 @@ __all__ = [
     "place_options",
     "shared_options",
     "start_option",
+    "stdio_option",
     "wants_json",
 ]
 
@@ -139,6 +140,11 @@ def start_option(command: F) -> F:
     return _NO_START(command)
 
 
+def stdio_option(command: F) -> F:
+    """Add `--stdio`, which editors pass to each server, and which a server on these streams takes for granted."""
+    return _STDIO(command)
+
+
 def shared_options(command: F) -> F:
     """Add the options of every command that calls a daemon, passed as `shared`."""
 
@@ -179,6 +185,9 @@ def _note_json(context: click.Context, _: click.Parameter, value: object) -> obj
     return value
 
 
+_STDIO = click.option(
+    "--stdio", is_flag=True, expose_value=False, help="Taken for granted: editors pass it."
+)
 _PROFILE = click.option(
     "--profile",
     envvar="SESSIOND_PROFILE",

@@ -53,6 +53,19 @@ def test_after_a_kill_the_next_client_starts_it_again(machine: Machine) -> None:
     assert profile["pid"] != first["pid"]
 
 
+@pytest.mark.parametrize("line", ["stdio", "stdio --stdio", "--stdio", "--no-start --stdio"])
+def test_the_flag_that_editors_pass_means_the_bridge(machine: Machine, line: str) -> None:
+    machine.tell("start")
+    done = machine.run(*line.split(), data=b'{"id":1,"method":"server/ping"}\n')
+    assert "result" in json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("server", ["lsp", "mcp", "stdio"])
+def test_each_server_on_standard_streams_takes_the_flag(machine: Machine, server: str) -> None:
+    machine.tell("start")
+    assert b"No such option" not in machine.run(server, "--stdio", data=b"").stderr
+
+
 def test_start_is_said_once_and_stop_waits_until_the_process_is_gone(machine: Machine) -> None:
     assert machine.tell("status", status=3) == {
         "running": False,

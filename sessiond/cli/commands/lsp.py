@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, DaemonPlace, place_options, start_option
+from sessiond.cli.options import Command, DaemonPlace, place_options, start_option, stdio_option
 
 __all__ = ["COMMAND"]
 
@@ -15,6 +15,7 @@ __all__ = ["COMMAND"]
     examples=("sessiond lsp", "sessiond lsp --profile work --no-start"),
 )
 @place_options
+@stdio_option
 @start_option
 def lsp(place: DaemonPlace, *, may_start: bool) -> None:
     """Show session files in an editor: outline, folding, problems with fixes, search, commands.

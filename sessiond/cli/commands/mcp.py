@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, DaemonPlace, Shared, place_options, start_option
+from sessiond.cli.options import (
+    Command,
+    DaemonPlace,
+    Shared,
+    place_options,
+    start_option,
+    stdio_option,
+)
 
 __all__ = ["COMMAND"]
 
@@ -15,6 +22,7 @@ __all__ = ["COMMAND"]
     examples=("sessiond mcp", "sessiond mcp --write --profile work"),
 )
 @place_options
+@stdio_option
 @start_option
 @click.option("--write", "may_write", is_flag=True, help="Offer tools that append and fork.")
 def mcp(place: DaemonPlace, *, may_start: bool, may_write: bool) -> None:

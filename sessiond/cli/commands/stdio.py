@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from sessiond.cli.options import Command, DaemonPlace, place_options
+from sessiond.cli.options import Command, DaemonPlace, place_options, stdio_option
 from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 
@@ -20,6 +20,7 @@ __all__ = ["COMMAND"]
     examples=("""echo '{"id":1,"method":"session/list"}' | sessiond stdio""",),
 )
 @place_options
+@stdio_option
 def stdio(place: DaemonPlace) -> None:
     """Speak the protocol on standard input and output, through the daemon.
 
