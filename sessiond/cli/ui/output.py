@@ -30,6 +30,7 @@ __all__ = [
     "emit_raw",
     "grid",
     "is_terminal",
+    "least_width",
     "note",
     "say",
     "table",
@@ -140,7 +141,7 @@ def table(
     if not is_terminal():
         for row in shown:
             click.echo("\t".join(row))
-    elif _least_width(headings, shown, cut) > terminal_width():
+    elif least_width(headings, shown, cut) > terminal_width():
         for row in shown:
             _stacked(headings, row, cut)
     else:
@@ -149,7 +150,7 @@ def table(
         Console(highlight=False).print(grid(headings, shown, cut))
 
 
-def _least_width(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence[str]) -> int:
+def least_width(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence[str]) -> int:
     """Return the least number of columns that a table needs."""
     needed = len(_GAP) * (len(headings) - 1)
     for at, heading in enumerate(headings):

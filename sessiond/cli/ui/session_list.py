@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sessiond.cli.ui.output import grid, is_terminal, say, table, terminal_width
+from sessiond.cli.ui.output import grid, is_terminal, least_width, say, table, terminal_width
 from sessiond.cli.ui.render import folder, short_session_ids, when
 from sessiond.cli.ui.text import fitted, one_line
 from sessiond.visible import counted, files_read
@@ -17,17 +17,19 @@ __all__ = ["session_blocks", "session_table", "sessions_so_far"]
 Json = Mapping[str, Any]
 
 _TITLE_WIDTH: Final = 48
-# Columns of a terminal that has room for counts, and for models and tokens too.
-_WIDE: Final = 100
-_WIDEST: Final = 130
 _CUT: Final = ("TITLE", "FOLDER")
-_ALONE: Final = ("ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", *_CUT)
+_SHOWN: Final = ("STATUS", "TURNS", "MESSAGES", "MODEL", "TOKENS", *_CUT)
+# What goes first where a terminal has no room for all columns.
+_SPARE: Final = ("TOKENS", "MODEL", "MESSAGES", "TURNS", "STATUS", "AGENT")
+# Programs count on the order of these.
+_PIPED: Final = ("ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", *_CUT, "AGENT")
 
 
 def session_table(sessions: Sequence[Json]) -> None:
     """Print one row per session, subagents below their parents.
 
-    A terminal shows the agents where there are several, and on more columns the models and tokens.
+    A terminal shows the agents where there are several, and as many of the other columns as there is
+    room for.
     """
     headings, rows = _table(sessions)
     table(headings, rows, cut=_CUT)
@@ -64,24 +66,35 @@ def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
     for session in sessions:
         blocks.setdefault(session["agent_program"] or "", []).append(session)
     for at, (agent, block) in enumerate(blocks.items()):
-        if not is_terminal():
-            table(_ALONE, _rows(_ALONE, block, ids), cut=_CUT)
-            continue
-        if at:
-            say("")
-        count = counted(len(block), "session", has_more=has_more)
-        say(f"{agent}: {count}")
-        table(_headings(), _rows(_headings(), block, ids), cut=_CUT)
+        if is_terminal():
+            count = counted(len(block), "session", has_more=has_more)
+            say(f"\n{agent}: {count}" if at else f"{agent}: {count}")
+        headings, rows = _fitting(block, ids)
+        table(headings, rows, cut=_CUT)
 
 
 def _table(sessions: Sequence[Json]) -> tuple[Sequence[str], list[list[str]]]:
     """Return the headings of a table of sessions, and the rows."""
-    if not is_terminal() or len({session["agent_program"] for session in sessions}) == 1:
-        headings: tuple[str, ...] = _ALONE
-    else:
-        headings = _headings("AGENT")
+    has_agents = len({session["agent_program"] for session in sessions}) > 1
     ids = short_session_ids(session["id"] for session in sessions)
-    return headings, _rows(headings, sessions, ids)
+    return _fitting(sessions, ids, *(["AGENT"] if has_agents else []))
+
+
+def _fitting(
+    sessions: Sequence[Json], ids: Mapping[str, str], *more: str
+) -> tuple[Sequence[str], list[list[str]]]:
+    """Return the headings that a terminal has room for, or those of a pipe, and the rows."""
+    if not is_terminal():
+        return _PIPED, _rows(_PIPED, sessions, ids)
+    every = ("ID", "UPDATED", *more, *_SHOWN)
+    rows = _rows(every, sessions, ids)
+    told = [at for at, name in enumerate(every) if name in _CUT or any(row[at] for row in rows)]
+    for spared in range(len(_SPARE) + 1):
+        shown = [at for at in told if every[at] not in _SPARE[:spared]]
+        headings, cells = [every[at] for at in shown], [[row[at] for at in shown] for row in rows]
+        if least_width(headings, cells, _CUT) <= terminal_width():
+            return headings, cells
+    return every, rows
 
 
 def _rows(
@@ -89,13 +102,6 @@ def _rows(
 ) -> list[list[str]]:
     rows = [_session_row(one, ids[one["id"]]) for one in _below_parents(sessions)]
     return [[row[name] for name in headings] for row in rows]
-
-
-def _headings(*more: str) -> tuple[str, ...]:
-    width = terminal_width()
-    counts = ("TURNS", "MESSAGES") if width >= _WIDE else ()
-    used = ("MODEL", "TOKENS") if width >= _WIDEST else ()
-    return ("ID", "UPDATED", *more, "STATUS", *counts, *used, *_CUT)
 
 
 def _below_parents(sessions: Sequence[Json]) -> Iterator[Json]:
