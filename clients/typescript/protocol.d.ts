@@ -661,6 +661,7 @@ export interface ForestNode {
   children: number;
   orphan: boolean;
   title: string | null;
+  first_message: string | null;
   cwd: string;
   archived: boolean;
   created_at: string;

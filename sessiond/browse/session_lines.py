@@ -43,7 +43,7 @@ def forest_line(node: ForestNode) -> Line:
         columns[-1] = "└── " if node.last else "├── "
     left = [
         Part(f" {''.join(columns)}"),
-        Part(line_of(node.title or "") or short_id(node.session_id)),
+        Part(line_of(node.title or node.first_message or "") or short_id(node.session_id)),
         Part(" [archived]" if node.archived else "", "yellow"),
         Part(" (its parent is not listed)" if node.orphan else "", "yellow"),
     ]

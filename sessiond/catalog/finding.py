@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
 from sessiond.catalog.statements import IS_PART
@@ -37,7 +37,8 @@ _IS_RANDOM: Final = "length(session_id) IN (32, 36) AND session_id NOT GLOB '*[^
 _FOUND: Final = "session_id, title, cwd, updated_at, info"
 _RELATIVE: Final = (
     "session_id, path, parent_id, parent_path, title, cwd, archived, created_at, updated_at, "
-    f"message_count, {IS_PART}"
+    f"message_count, {IS_PART}, CASE WHEN json_valid(CAST(info AS TEXT)) THEN "
+    "json_extract(CAST(info AS TEXT), '$.first_message') END"
 )
 
 
@@ -161,20 +162,7 @@ def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> li
     return [_relative(row) for row in rows]
 
 
-def _relative(
-    row: tuple[str, str, str | None, str | None, str | None, str, int, str, str, int, int],
-) -> Relative:
-    session_id, path, parent_id, parent_path, title, cwd, archived, created, updated, *rest = row
-    return Relative(
-        session_id=session_id,
-        path=path,
-        parent_id=parent_id,
-        parent_path=parent_path,
-        title=title,
-        cwd=cwd,
-        archived=bool(archived),
-        created_at=created,
-        updated_at=updated,
-        message_count=rest[0],
-        is_part=bool(rest[1]),
-    )
+def _relative(row: Sequence[Any]) -> Relative:
+    """Return a row of `_RELATIVE`, whose columns stand as the fields do."""
+    found = Relative(*row)
+    return structs.replace(found, archived=bool(found.archived), is_part=bool(found.is_part))

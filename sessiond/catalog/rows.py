@@ -155,3 +155,4 @@ class Relative(Struct, frozen=True):
     message_count: int
     is_part: bool
     """True if the number of messages is that of a part of the file."""
+    first_message: str | None = None

@@ -40,3 +40,15 @@ async def test_the_drawing_says_what_is_archived_and_what_has_lost_its_parent(ho
         await call(wire, "session/archive", session_id="session-b")
         drawn = await call(wire, "catalog/forest", "text", form="text", cwd="/q")
         assert drawn == "session-b Tried again (archived) (its parent is not here)"
+
+
+async def test_a_session_without_a_title_is_named_by_its_first_message(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for session_id, title in (("session-a", None), ("session-b", "Titled")):
+            await create(wire, session_id, persist="immediate", title=title)
+            message = {"role": "user", "content": "first words\nand more"}
+            await wire.call("append", session_id=session_id, message=message)
+        nodes = await call(wire, "catalog/forest", "nodes[].{title,first_message}")
+        assert nodes == [(None, "first words and more"), ("Titled", "first words and more")]
+        drawn = await call(wire, "catalog/forest", "text", form="text")
+        assert drawn.splitlines() == ["session-a first words and more", "session-b Titled"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
 
 import click
 import msgspec
@@ -107,8 +107,15 @@ def _compactions(found: dict[str, Any]) -> str | None:
 
 def _show(result: dict[str, Any]) -> None:
     sessions: dict[str, Any] = result.pop("sessions")
-    facts(result.items())
+    facts(_flat(result))
     table(_COLUMNS, [(found, *_row(counters)) for found, counters in sessions.items()])
+
+
+def _flat(counters: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield counters with their names; one of a group has the group's name before its own."""
+    for name, value in counters.items():
+        group = cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
+        yield from [(above + name, value)] if group is None else _flat(group, f"{above}{name}.")
 
 
 def _row(counters: dict[str, Any]) -> tuple[str, ...]:

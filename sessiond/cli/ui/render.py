@@ -72,7 +72,7 @@ def usage_facts(usage: Json) -> Iterator[tuple[str, str]]:
     if usage["total_tokens"] or told:
         yield "used", f"{counted(usage['total_tokens'], 'token')}: {', '.join(told)}".rstrip(": ")
     if usage["cost"]:
-        yield "cost", f"{usage['cost']:.4f}"
+        yield "cost", f"{usage['cost']:.4f} US dollars"
 
 
 def copy_made(result: Json) -> None:

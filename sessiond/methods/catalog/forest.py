@@ -54,6 +54,7 @@ class ForestNode(Struct, frozen=True):
     children: int
     orphan: bool
     title: str | None
+    first_message: str | None
     cwd: str
     archived: bool
     created_at: str
@@ -145,6 +146,7 @@ def _node(place: RowPlace[ForestRow], *, layout: bool) -> ForestNode:
         children=row.children,
         orphan=row.is_orphan,
         title=one.title,
+        first_message=one.first_message,
         cwd=one.cwd,
         archived=one.archived,
         created_at=one.created_at,
@@ -178,8 +180,8 @@ def _drawn(place: RowPlace[ForestRow]) -> str:
 
 def _words(row: ForestRow) -> Iterator[str]:
     yield row.session.session_id
-    if row.session.title:
-        yield cut(row.session.title)
+    if words := row.session.title or row.session.first_message:
+        yield cut(words)
     if row.session.archived:
         yield "(archived)"
     if row.is_orphan:

@@ -228,7 +228,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "ForestNode",
         "ForestNode",
         (
-            "session_id parent_id? depth= children= orphan= title? cwd? archived= created_at?"
+            "session_id parent_id? depth= children= orphan= title? first_message? cwd? archived= created_at?"
             " updated_at? message_count? indent? connector? last? gutters? partial?"
         ),
     ),

@@ -982,6 +982,7 @@ class ForestNode(Struct, frozen=True):
     children: int = 0
     orphan: bool = False
     title: str | None = None
+    first_message: str | None = None
     cwd: str | None = None
     archived: bool = False
     created_at: str | None = None

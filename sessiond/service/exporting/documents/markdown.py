@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessiond.service.exporting.documents.pages import (
     TEMPLATES,
@@ -57,17 +57,17 @@ def _template() -> Template:
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )
     environment.filters.update(in_line=_in_line, in_code=_in_code, fence=_fence)
-    environment.tests["whole_markdown"] = _is_whole
+    environment.tests.update(whole_markdown=_is_whole)
     return environment.get_template("conversation.md")
 
 
-def _is_whole(text: str) -> bool:
+def _is_whole(value: Any) -> bool:
     """Return whether a text is Markdown without HTML that ends with the text."""
-    if _MARKS.search(text) is None:
+    if _MARKS.search(value) is None:
         return True
-    if len(text) > _PARSED_CHARS:
+    if len(value) > _PARSED_CHARS:
         return False
-    tokens = _parser().parse(text + _BEHIND)
+    tokens = _parser().parse(value + _BEHIND)
     inner = [child for token in tokens for child in token.children or ()]
     if any(token.type in {"html_block", "html_inline"} for token in (*tokens, *inner)):
         return False

@@ -107,7 +107,7 @@ def facts_of(source: DocumentSource) -> list[tuple[str, str]]:
         "updated": info["updated_at"],
         "messages": f"{info['message_count']} on the path, {info['message_total']} in all",
         "tokens": f"{usage['total_tokens']}" if usage else None,
-        "cost": f"{usage['cost']:.4f}" if usage and usage["cost"] else None,
+        "cost": f"{usage['cost']:.4f} US dollars" if usage and usage["cost"] else None,
         "format": info["dialect"],
     }
     return [(name, one_line(str(value), _FACT_CHARS)) for name, value in told.items() if value]

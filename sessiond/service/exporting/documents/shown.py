@@ -132,7 +132,7 @@ def _about(message: ParsedMessage) -> str:
 def _used(usage: Usage | None) -> str:
     if usage is None or not usage.total_tokens:
         return ""
-    cost = f", {usage.cost:.4f}" if usage.cost else ""
+    cost = f", {usage.cost:.4f} US dollars" if usage.cost else ""
     return f"{counted(usage.total_tokens, 'token')}{cost}"
 
 
