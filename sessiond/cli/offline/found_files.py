@@ -19,8 +19,8 @@ _PACKED: Final = ".jsonl.zst"
 # The files of Construct's sessions stand beside an index.
 _DOCUMENT: Final = ".json"
 _INDEX: Final = "index.json"
-# Codex keeps the names of its sessions beside the folders of their files.
-_NAMES: Final = "session_index.jsonl"
+# Codex keeps the names of its sessions beside the folders of their files, and with Claude Code the prompts.
+_BESIDE: Final = frozenset({"session_index.jsonl", "history.jsonl"})
 # Each channel of opencode has a database of its own.
 _STORE: Final = "opencode"
 _DATABASE: Final = ".db"
@@ -103,4 +103,4 @@ def _files_below(folder: str) -> Iterator[str]:
 
 def _is_session(name: str) -> bool:
     is_store = name.startswith(_STORE) and name.endswith(_DATABASE)
-    return is_store or (name.endswith((_ENDING, _PACKED)) and name != _NAMES)
+    return is_store or (name.endswith((_ENDING, _PACKED)) and name not in _BESIDE)

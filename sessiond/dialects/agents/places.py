@@ -12,7 +12,14 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["AGENT_PLACES", "DATABASE_SUFFIX", "AgentPlaces", "agent_places", "preference"]
+__all__ = [
+    "AGENT_PLACES",
+    "DATABASE_SUFFIX",
+    "FOLDERS_OF_AGENTS",
+    "AgentPlaces",
+    "agent_places",
+    "preference",
+]
 
 Environ = Mapping[str, str]
 Parts = tuple[str, ...]
@@ -174,3 +181,9 @@ AGENT_PLACES: Final[Mapping[str, AgentPlaces]] = {
         _opencode_homes, _is_opencode_folder, _is_opencode_session, has_databases=True
     ),
 }
+
+_HOMES: Final = [home for one in AGENT_PLACES.values() for home in one.homes({}, "")]
+FOLDERS_OF_AGENTS: Final[tuple[str, ...]] = tuple(
+    dict.fromkeys([home.rpartition("/")[2] for home in _HOMES] + [home[1:] for home in _HOMES])
+)
+"""The folders with sessions below an agent's own folder, and below the folder of a user."""

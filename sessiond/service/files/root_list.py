@@ -15,6 +15,7 @@ from typing import Final
 import anyio
 from anyio import CancelScope, to_thread
 
+from sessiond.dialects.agents.places import FOLDERS_OF_AGENTS
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
@@ -89,12 +90,33 @@ class FolderRoots:
         try:
             self._profile.paths.listdir(Path(real))
         except OSError as error:
-            text = f"the folder cannot be listed: {error.strerror}"
+            text = f"{real} cannot be listed: {error.strerror}{self._meant(real)}"
             raise InvalidParams(text, path="path") from error
         self._roots.add(Root(real, kind or self._kind_of(real)))
 
     def _kind_of(self, path: str) -> str:
         """Return the dialect of a folder's files: by the folder, else by the newest file that tells."""
+        kind = self._told_kind(path)
+        if kind is not None:
+            return kind
+        raise InvalidParams(
+            f"no file in {path} tells its program{self._meant(path)}; if it is the right folder,"
+            f" name it with kind ({', '.join(ROOT_KINDS)})",
+            path="kind",
+        )
+
+    def _meant(self, path: str) -> str:
+        """Return the advice to add the folder near a path that has sessions; no words for none."""
+        near = [f"{path}/{below}" for below in FOLDERS_OF_AGENTS]
+        near += [home for _, home in self._homes() if home == str(Path(path).parent)]
+        for folder in near:
+            with suppress(OSError):
+                self._profile.paths.listdir(Path(folder))
+                if (kind := self._told_kind(folder)) is not None:
+                    return f": add {folder}, which has sessions of {kind}"
+        return ""
+
+    def _told_kind(self, path: str) -> str | None:
         for kind, home in self._homes():
             if home == path:
                 return kind
@@ -103,10 +125,7 @@ class FolderRoots:
         for _, file in files[: -_FILES_TRIED - 1 : -1]:
             with suppress(SessiondError):
                 return self._profile.rows.kind(Path(file))
-        raise InvalidParams(
-            f"no file in the folder tells its program: name it with kind ({', '.join(ROOT_KINDS)})",
-            path="kind",
-        )
+        return None
 
     def _remove(self, path: str) -> None:
         root = self._roots.find(path)

@@ -21,7 +21,15 @@ from sessiond.visible import printable
 
 __all__ = ["Indexer"]
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_FIRST_BYTES: Final = (
+    (b"\xef\xbb\xbf", "it begins with a byte order mark; save the file without one"),
+    (b"\xff\xfe", "it is UTF-16; make it UTF-8 first: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "it is UTF-16; make it UTF-8 first: iconv -f UTF-16 -t UTF-8"),
+    (b"\x1f\x8b", "it is compressed by gzip; unpack it first, by gunzip or tar -xzf"),
+    (b"BZh", "it is compressed by bzip2; unpack it first, by bunzip2 or tar -xjf"),
+    (b"\xfd7zXZ\0", "it is compressed by xz; unpack it first, by unxz or tar -xJf"),
+    (b"PK\3\4", "it is a zip archive; unpack it first, by unzip"),
+)
 
 
 class Indexer:
@@ -183,8 +191,9 @@ class Indexer:
 
 
 def _why_no_header(line: bytes, reason: str) -> str:
-    if line.startswith(_BYTE_ORDER_MARK):
-        return "it begins with a byte order mark; save the file without one"
+    told = next((why for first, why in _FIRST_BYTES if line.startswith(first)), None)
+    if told is not None:
+        return told
     if not line.strip():
         return "it is empty; a session begins with a header line"
     return f"it {reason}" if reason == UNKNOWN_HEADER else f"the header {reason}"
