@@ -479,3 +479,15 @@ def test_a_draft_whose_move_to_its_place_failed_is_there_once_opened_again(
         assert life.shown(session_id)["persisted"]
     finally:
         life.teardown()
+
+
+@pytest.mark.parametrize("nth", range(1, 40))
+def test_a_file_whose_making_failed_is_not_back_behind_a_power_cut(nth: int) -> None:
+    """Fail each call of a promotion from memory; luck found the calls behind the file's own."""
+    life = Life()
+    try:
+        life.create(fault=None, persist="never")
+        life.promote(fault=(nth, 0), which=0)
+        life.cut_the_power(keep=0, names=0, zeros=0)
+    finally:
+        life.teardown()

@@ -129,10 +129,12 @@ def move(files: Files, old: Path, new: Path) -> None:
 
 
 def remove_own(files: Files, path: Path, fd: int) -> None:
-    """Remove a name if it still is that of this open file; ignore an OSError."""
+    """Remove a name if it still is that of this open file, durably; ignore an OSError."""
     with suppress(OSError):
         if has_file(files, path, files.fstat(fd)):
             files.unlink(path)
+            # A durable name would be back behind a power cut.
+            files.fsync_folder(path.parent)
 
 
 def _taken() -> OSError:

@@ -357,11 +357,13 @@ class SessionFiles:
         Before the folder is synced, a power cut would bring the old file back, without the lines
         appended to the new one.
         """
-        folder = Path(self._files.real(path)).parent if self._unsynced else path.parent
-        if folder in self._unsynced:
-            with telling("write", folder):
+        if not self._unsynced:
+            return
+        with telling("write", path.parent):
+            folder = Path(self._files.real(path)).parent
+            if folder in self._unsynced:
                 self._files.fsync_folder(folder)
-            self._unsynced.discard(folder)
+        self._unsynced.discard(folder)
 
     def take_back(self, path: Path) -> None:
         """Remove a file that was just put in place and reported to no client.
