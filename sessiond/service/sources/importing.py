@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond.dialects import sniff
-from sessiond.dialects.base import BadHeader, BadLine
+from sessiond.dialects.base import BadHeader, BadLine, current_lines
 from sessiond.errors import InvalidParams, SessiondError, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
@@ -167,7 +167,7 @@ def read_import(
         else:
             torn_tail.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
     version = indexer.header.version
-    current = dialect.migrate(lines)
+    current = list(current_lines(dialect, lines))
     is_migrated = current[1:] != lines[1:]
     # A migration may put entries behind the header; all further lines are those of the source.
     checked = _check(current, name, len(current) - len(lines), progress)
