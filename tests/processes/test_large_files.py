@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from sessiond.limits import LINE_BYTES_MAX
+from tests.kit.agents import claude_line
 from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
@@ -289,3 +290,28 @@ def test_a_list_of_folders_with_long_lines_holds_one_of_them(
         assert len(link.ask("session/list")["sessions"]) == len(roots)
         grown = daemon.memory() - before
         assert grown < LONG + 64 * MIB, f"{grown // MIB} MiB"
+
+
+def test_copies_of_another_agents_session_keep_memory_flat(daemon: Daemon, tmp_path: Path) -> None:
+    path = tmp_path / "5e55a1d0-0000-4000-8000-0000000000aa.jsonl"
+    with path.open("wb") as file:
+        for n in range(1, 5001):
+            line = claude_line(n, n - 1 or None, "word " * 6400, "assistant" if n % 2 else "user")
+            file.write(json.dumps(line).encode() + b"\n")
+    assert path.stat().st_size > 150 * MIB
+    with daemon.connect() as link:
+        session_id = link.ask("session/open", path=str(path))["session"]["id"]
+        exported = str(tmp_path / "a.jsonl")
+        for method, params in (
+            ("session/fork", {"session_id": session_id}),
+            ("session/fork", {"session_id": session_id, "entries": "all", "dialect": "pi"}),
+            ("session/export", {"session_id": session_id, "path": exported}),
+            ("session/import", {"path": exported}),
+            ("session/import", {"path": str(path)}),
+        ):
+            # The largest size counts from now on.
+            Path(f"/proc/{daemon.pid}/clear_refs").write_text("5", "ascii")
+            before = daemon.memory("VmRSS")
+            link.ask(method, **params)
+            grown = daemon.memory() - before
+            assert grown < 64 * MIB, f"{method}: {grown // MIB} MiB"
