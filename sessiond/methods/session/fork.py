@@ -121,7 +121,11 @@ def _lines(
     target, spooled = dialect_named(str(dialect)), client.service.store.spooled
     progress, notes = birth.deps.progress, birth.notes
     made = converted(birth.session_id, chunks, target, progress, spooled, notes)
-    return (piece.split(b"\n")[:-1] for piece in made.pieces)
+    return map(_lines_in, made.pieces)
+
+
+def _lines_in(piece: bytes) -> list[bytes]:
+    return piece.split(b"\n")[:-1]
 
 
 def _require_sense(params: ForkParams) -> None:

@@ -56,7 +56,7 @@ def export(
         notes = [f"converted from {agent}"]
         lines = joined_lines(opened, agent, header, JoinedPart(at.upto, notes=notes), progress)
         if target is NATIVE:
-            return Export((b"\n".join([*some, b""]) for some in lines), lambda: notes)
+            return Export(map(_piece, lines), lambda: notes)
         return converted(opened.session_id, lines, target, progress, spooled, notes, at.title)
     if opened.dialect.name == target.name:
         return Export(_own_lines(opened, at.upto, progress), list)
@@ -99,6 +99,10 @@ def converted(  # noqa: PLR0913 - a session, a target, and where the work is tol
     return Export(pieces(), lambda: notes)
 
 
+def _piece(lines: Iterable[bytes]) -> bytes:
+    return b"\n".join([*lines, b""])
+
+
 def _own_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
     """Yield the bytes as they are stored, so a line that no reader understands is exported too."""
     for first in range(0, upto + 1, PROGRESS_LINES):
@@ -113,8 +117,7 @@ def _converted(
     session = opened.session
     yield converter.header_line + b"\n"
     for chunk in chunks(opened.journal, filter(session.is_entry, range(1, upto + 1))):
-        lines = converter.convert(chunk, opened.journal.read_many(chunk))
-        yield b"".join(line + b"\n" for line in lines)
+        yield _piece(converter.convert(chunk, opened.journal.read_many(chunk)))
         progress.report(chunk[-1], upto + 1, "lines")
-    yield b"".join(line + b"\n" for line in converter.end())
+    yield _piece(converter.end())
     progress.report(upto + 1, upto + 1, "lines")

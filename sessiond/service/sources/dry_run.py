@@ -20,11 +20,11 @@ __all__ = ["indexed", "rehearse"]
 def indexed(session_id: str, chunks: Iterable[Sequence[bytes]], log: SessionLog) -> OpenSession:
     """Return the session that the lines make; an empty log takes the lines. Raises StorageError."""
     indexer = Indexer(Path(session_id))
-    for lines in chunks:
-        for seq, line in enumerate(lines, log.line_count):
-            indexer.visit(seq, line)
-        if lines:
-            log.append(lines, sync=False)
+    for lines in filter(None, chunks):
+        indexer.visit_lines(log.line_count, list(lines))
+        log.append(lines, sync=False)
+        # A long line goes before the next one is made.
+        del lines
     return _opened(session_id, indexer, log, "")
 
 

@@ -22,6 +22,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import is_blank
 from sessiond.journal.store import SessionLog
 from sessiond.limits import (
     IMPORT_BYTES_MAX,
@@ -221,10 +222,12 @@ class _Import(Struct, frozen=True):
         """Put the lines of the copy into the log; return what is to be said of them."""
         source = self.source
         first, agent = source.first(), source.agent
-        is_strange = bool(first) and sniff(first) is None
+        is_strange, is_document = bool(first) and sniff(first) is None, may_be_document(first)
+        # The first line may be long, and comes again.
+        del first
         if agent is None and is_strange:
             agent = found_agent(source.log)
-        if agent is None and may_be_document(first):
+        if agent is None and is_document:
             content = source.whole()
             document = found_document(source.name, content)
             if document is not None:
@@ -290,7 +293,9 @@ class _Import(Struct, frozen=True):
         count = 0
         for some in lists_of(lines):
             self.made.append(some, sync=False)
-            count += sum(1 for line in some if line.strip())
+            count += sum(1 for line in some if not is_blank(line))
+            # A long line goes before the next one comes.
+            del some
         return count
 
     def _require_wanted(self, found: str) -> None:
@@ -325,8 +330,9 @@ class _Taken:
 
     def compared(self, current: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the lines that are made of the lines; note whether one differs behind the header."""
-        for seq, line in enumerate(current):
-            self.is_migrated = self.is_migrated or (seq > 0 and line != self._line)
+        yield next(current)
+        for line in current:
+            self.is_migrated = self.is_migrated or line != self._line
             self._line = b""
             yield line
             del line
@@ -371,14 +377,15 @@ class _Check:
         Raises SessionCorrupt for a line of a native file that is no entry, and if no line is an entry.
         """
         indexer = self._indexer
-        for seq, line in enumerate(lines):
-            self._count = seq + 1
+        # `enumerate` would hold the line before.
+        for line in lines:
+            seq, self._count = self._count, self._count + 1
             try:
                 indexer.visit(seq, line)
             except BadLine as bad:
                 self._leave_out(seq, bad)
             else:
-                self._whole += seq > self._inserted and bool(line.strip())
+                self._whole += seq > self._inserted and not is_blank(line)
                 yield line
             del line
             if not self._count % PROGRESS_LINES:

@@ -63,13 +63,17 @@ def copied(
     """
     made = Joined(report, left_out, log)
     for taken in records:
-        entry = taken.entry
-        if entry is not None and not (isinstance(entry, Opaque) and entry.type != USAGE_RECORD):
-            log.append([native_line(entry, None, None)], sync=False)
-        if entry is not None:
-            made.take(log.line_count - 1, taken.line, entry, taken.bridge)
-        # A long line goes before the next one comes.
-        del taken, entry
+        entry, number, bridge = taken.entry, taken.line, taken.bridge
+        # A long line is there three times at most: as it came, as an entry, and on its way to the log.
+        del taken
+        if entry is None:
+            continue
+        made.take(log.line_count, number, entry, bridge)
+        if not isinstance(entry, Opaque) or entry.type == USAGE_RECORD:
+            lines = [native_line(entry, None, None)]
+            del entry
+            log.append(lines, sync=False)
+            del lines
     return made.conversation(reading.origin)
 
 

@@ -70,8 +70,8 @@ def joined_lines(
     seqs = _with_records(opened, taken)
     report = Report()
     joined = Joined(report, left_out(agent), opened.journal)
-    session, above = opened.session, None
-    for done, (seq, entry, bridge, damage) in enumerate(_read(opened, seqs), 1):
+    session, above, done = opened.session, None, 0
+    for seq, entry, bridge, damage in _read(opened, seqs):
         if damage is not None:
             report.add(seq, "damaged_line", damage)
         if taken.chain is not None:
@@ -83,6 +83,7 @@ def joined_lines(
         # A long line goes before the next one comes.
         del entry
         # This reading is the first half of the work.
+        done += 1  # noqa: SIM113 - `enumerate` would hold the entry before
         progress.report(done // 2, len(seqs), "lines")
     origin = Origin(agent, opened.session_id, opened.header.cwd, opened.created_at)
     talk = joined.conversation(origin)

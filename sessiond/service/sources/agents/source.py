@@ -140,8 +140,12 @@ class Report:
                 if taken.damage is not None:
                     self.add(taken.line, "damaged_line", taken.damage)
                 if taken.entry is not None:
-                    yield taken
-                elif is_end and taken.line >= first:
+                    held = [taken]
+                    # The caller may let go of a long one.
+                    del taken
+                    yield held.pop()
+                    continue
+                if is_end and taken.line >= first:
                     self.drop(taken.line, "torn_tail", "half a line was left out")
                 elif taken.raw.strip():
                     why = too_long(taken.raw) if isinstance(taken.raw, LongLine) else taken.why
