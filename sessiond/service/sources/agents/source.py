@@ -100,7 +100,8 @@ class Report:
         self.dropped = 0
         self.count = 0
         self._problems: list[Problem] = []
-        self._left_out: dict[str, list[int]] = {}
+        # The first line of each kind, and the number of all.
+        self._left_out: dict[str, tuple[int, int]] = {}
 
     def add(self, line: int, kind: ProblemKind, detail: str) -> None:
         """Report one line that is in the copy."""
@@ -116,14 +117,15 @@ class Report:
     def leave_out(self, line: int, what: str) -> None:
         """Report a line of the agent's own bookkeeping, together with its kin."""
         self.dropped += 1
-        self._left_out.setdefault(what, []).append(line)
+        first, count = self._left_out.get(what, (line, 0))
+        self._left_out[what] = first, count + 1
 
     @property
     def problems(self) -> list[Problem]:
         """Problems in the order of their lines, PROBLEMS_MAX at most."""
         shared = [
-            Problem(lines[0], "not_copied", f"left out: {what}, {len(lines)} in all")
-            for what, lines in self._left_out.items()
+            Problem(first, "not_copied", f"left out: {what}, {count} in all")
+            for what, (first, count) in self._left_out.items()
         ]
         alone = self._problems[: PROBLEMS_MAX - min(len(shared), PROBLEMS_MAX)]
         return sorted([*alone, *shared][:PROBLEMS_MAX], key=lambda one: one.line)
