@@ -407,7 +407,8 @@ LIST_BYTES_MAX: Final = RESULT_BYTES_MAX // 2
 LIST_TAGS_MAX: Final = 100
 # methods: bytes of a path, as many as Linux allows; more is invalid_params.
 PATH_BYTES_MAX: Final = 4095
-# service: bytes of an imported file, which is read as a whole; more is too_large.
+# service: bytes of one JSON document, which an import holds whole, and of what a packed rollout has once it is
+# unpacked; more is too_large. A file of lines has no such limit.
 IMPORT_BYTES_MAX: Final = 1024 * 1024 * 1024
 # dialects: bytes of the records of another agent's file that wait for a parent that stands behind them;
 # beyond that the records are taken without the parent.

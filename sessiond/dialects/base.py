@@ -7,7 +7,7 @@ functions of a dialect are pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -28,6 +28,7 @@ __all__ = [
     "Dialect",
     "ModelName",
     "Upgrade",
+    "current_lines",
 ]
 
 
@@ -100,6 +101,10 @@ class Upgrade(Protocol):
         """Facts of the session that the older header states and the current one cannot."""
         ...
 
+    def settings(self) -> Sequence[bytes]:
+        """Return these facts as entries of the current version, before the first line is taken."""
+        ...
+
     def pass_over(self, lines: Sequence[bytes], start: int) -> int:
         """Take the lines from `start` on, up to the first one that may change; return how many.
 
@@ -164,13 +169,6 @@ class Dialect(Protocol):
         """Return the line of an entry in a copy whose header is `header`.
 
         Only a line that repeats facts of its header differs.
-        """
-        ...
-
-    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Convert the lines of a file of any version, header first, to the current version.
-
-        Raises BadHeader.
         """
         ...
 
@@ -272,3 +270,21 @@ class Dialect(Protocol):
     def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
         """Return the `details` of a summary that name these files."""
         ...
+
+
+def current_lines(dialect: Dialect, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file of any version, header first, as the current version has them.
+
+    Raises BadHeader.
+    """
+    left = iter(lines)
+    header = next(left, None)
+    if header is None:
+        raise BadHeader("is empty")
+    upgrade = dialect.upgrade(header)
+    yield header if upgrade is None else upgrade.header
+    if upgrade is None:
+        yield from left
+        return
+    yield from upgrade.settings()
+    yield from map(upgrade.take, left)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from sessiond.dialects.base import BadHeader, BadLine, Upgrade
+from sessiond.dialects.base import BadLine, Upgrade
 from sessiond.dialects.member_names import NamedMembers
 from sessiond.dialects.native import rows as native_rows
 from sessiond.limits import PREVIEW_CHARS
@@ -54,16 +54,6 @@ class Translated(NamedMembers, ABC):
     def upgrade(self, header: bytes) -> Upgrade | None:  # noqa: ARG002
         """Return None: there is one version."""
         return None
-
-    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Convert the lines of a file, header first, to the current version. Raises BadHeader."""
-        if not lines:
-            raise BadHeader("is empty")
-        upgrade = self.upgrade(lines[0])
-        if upgrade is None:
-            return list(lines)
-        taken = [upgrade.header, *map(upgrade.take, lines[1:])]
-        return taken if upgrade.is_older else list(lines)
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""

@@ -6,6 +6,7 @@ import json
 import random
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
 from sessiond.dialects.agents.own_entries import native_line
@@ -15,6 +16,8 @@ from sessiond.dialects.agents.transcript import Transcript
 from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.base import ContextLine
 from sessiond.dialects.native.dialect import NATIVE
+from sessiond.journal.disk.files import Files
+from sessiond.journal.spooled import SpooledLog
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.row import ModelName
@@ -23,7 +26,7 @@ from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.sources.agents.found import AgentSession
 from sessiond.service.sources.agents.source import AgentLog
-from sessiond.service.sources.importing import ImportSource, read_import, source_of
+from sessiond.service.sources.importing import ImportReport, ImportSource, read_import, source_of
 from sessiond.session.context.context import plan_context
 from sessiond.session.index import Session
 from tests.kit.agents import said
@@ -137,24 +140,41 @@ class ReadSession:
         return [(number, one.type) for number, one in found if isinstance(one, Opaque)]
 
 
+def agent_log(name: str, lines: Sequence[bytes], tail: bytes = b"") -> AgentLog:
+    """Return the content of a file that has these lines, and half a line behind the last newline."""
+    return AgentLog(name, lambda: iter([(list(lines), False), ([tail] if tail else [], True)]))
+
+
+def imported(source: ImportSource, wanted: str = "auto") -> tuple[list[bytes], ImportReport]:
+    """Return the lines of the copy of a source, and the report."""
+    made, report = read_import(
+        source,
+        wanted=wanted,
+        session_id="session-a",
+        cwd=None,
+        progress=NO_PROGRESS,
+        spooled=lambda: SpooledLog(Files(), None),
+    )
+    with closing(made):
+        return [line for some in made.lists() for line in some], report
+
+
 class Copy:
     """The native copy of a file of another agent: its lines and its index."""
 
     def __init__(self, agent: AgentFormatName, data: bytes) -> None:
-        self._read(agent, source_of("a.jsonl", [data]))
+        self._read(agent, source_of("a.jsonl", data))
 
     @classmethod
     def of_lines(cls, agent: AgentFormatName, lines: Sequence[bytes]) -> Copy:
         """Return the copy of a session of a store, by the lines that stand for the session."""
         made = cls.__new__(cls)
-        session = AgentSession(agent, AgentLog("a.db", lines, b""))
-        made._read(agent, ImportSource("a.db", [], b"", agent=session))
+        session = AgentSession(agent, agent_log("a.db", lines))
+        made._read(agent, ImportSource("a.db", lambda: iter(()), agent=session))
         return made
 
     def _read(self, agent: AgentFormatName, source: ImportSource) -> None:
-        self.lines, self.report = read_import(
-            source, wanted=agent, session_id="session-a", cwd=None, progress=NO_PROGRESS
-        )
+        self.lines, self.report = imported(source, agent)
         self.session = Session(NATIVE.rules)
         indexer = LineIndexer(self.session, NATIVE, ())
         for seq, line in enumerate(self.lines[1:], 1):

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from sessiond.limits import LINE_BYTES_MAX
+from tests.kit.agents import claude_line
 from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
@@ -24,6 +25,7 @@ from tests.processes.test_exhaustion import limited
 
 pytestmark = [pytest.mark.slow, pytest.mark.search]
 
+KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 # A line that is just short enough is held once, in pieces.
@@ -289,3 +291,42 @@ def test_a_list_of_folders_with_long_lines_holds_one_of_them(
         assert len(link.ask("session/list")["sessions"]) == len(roots)
         grown = daemon.memory() - before
         assert grown < LONG + 64 * MIB, f"{grown // MIB} MiB"
+
+
+# What a copy is asked for, and how many times it may hold its longest line beside 64 MiB, which is once more: where
+# the line becomes an entry, or that becomes an entry of another program, some copies of it live at once.
+COPIES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
+    "fork": ("session/fork", 1, {}),
+    "fork for pi": ("session/fork", 3, {"entries": "all", "dialect": "pi"}),
+    "export": ("session/export", 1, {"path": "a.jsonl"}),
+    "import": ("session/import", 3, {}),
+}
+
+
+@pytest.mark.parametrize("size", [30 * KIB, 56 * MIB], ids=["many lines", "a long line"])
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_copy_of_another_agents_session_keeps_memory_flat(
+    daemon: Daemon, tmp_path: Path, copy: str, size: int
+) -> None:
+    path = tmp_path / "5e55a1d0-0000-4000-8000-0000000000aa.jsonl"
+    with path.open("wb") as file:
+        for n in range(1, 150 * MIB // size + 2):
+            role = "assistant" if size < MIB and n % 2 else "user"
+            line = claude_line(n, n - 1 or None, "word " * (size // 5), role)
+            file.write(json.dumps(line).encode() + b"\n")
+    method, times, params = COPIES[copy]
+    with daemon.connect() as link:
+        if method == "session/import":
+            params = {"path": str(path)}
+        else:
+            session_id = link.ask("session/open", path=str(path))["session"]["id"]
+            params = {**params, "session_id": session_id}
+        if "path" in params:
+            params["path"] = str(tmp_path / params["path"])
+        # The largest size counts from now on.
+        Path(f"/proc/{daemon.pid}/clear_refs").write_text("5", "ascii")
+        before = daemon.memory("VmRSS")
+        link.ask(method, **params)
+        grown = daemon.memory() - before
+    longest = size if size > MIB else 0
+    assert grown < times * longest + 64 * MIB, f"{grown // MIB} MiB"

@@ -12,7 +12,9 @@ import pytest
 from anyio import to_thread
 
 from sessiond.dialects import sniff
-from sessiond.dialects.pi.migrate import migrate, upgrade_of
+from sessiond.dialects.base import current_lines
+from sessiond.dialects.pi.dialect import PI
+from sessiond.dialects.pi.migrate import upgrade_of
 from sessiond.service.external.watcher import PollingWatcher
 from tests.kit.calls import call, part_of, session_info
 from tests.kit.house import House
@@ -227,7 +229,9 @@ async def test_a_file_that_its_program_brings_up_to_date_can_be_changed_from_the
         info = await call(wire, "session/open", "session", path=str(path))
         await wire.call("subscribe", session_id=info["id"])
         young = folder / "young"
-        young.write_bytes(b"".join(line + b"\n" for line in migrate(V2.split(b"\n")[:-1])))
+        young.write_bytes(
+            b"".join(line + b"\n" for line in current_lines(PI, V2.split(b"\n")[:-1]))
+        )
         young.replace(path)
         told = await wire.next_notification()
         assert told["method"] == "session/replaced"
@@ -283,10 +287,10 @@ def test_a_file_cut_at_any_byte_migrates_alike_at_once_and_line_by_line(content:
         upgrade = dialect.upgrade(lines[0])
         assert upgrade is not None
         taken = [upgrade.header, *map(upgrade.take, lines[1:])]
-        assert taken == dialect.migrate(lines)
+        assert taken == list(current_lines(dialect, lines))
         assert [upgrade.again(seq, line) for seq, line in enumerate(lines)] == taken
 
 
 def test_a_file_of_the_current_version_needs_no_migration() -> None:
     assert upgrade_of(V3_HEADER.strip()) is None
-    assert json.loads(migrate([V3_HEADER.strip()])[0])["version"] == 3
+    assert json.loads(next(current_lines(PI, [V3_HEADER.strip()])))["version"] == 3

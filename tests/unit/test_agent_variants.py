@@ -12,10 +12,9 @@ import pytest
 
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessionCorrupt
-from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.sources.importing import read_import, source_of
+from sessiond.service.sources.importing import source_of
 from tests.kit.agents import CHATS, CODEX, SAMPLES
-from tests.kit.readings import variant
+from tests.kit.readings import imported, variant
 
 FOLDERS = [(SAMPLES, "claude*.jsonl"), (SAMPLES, "claude-subagent/**/*.jsonl")]
 FOLDERS += [(CODEX, "*.jsonl"), (CHATS, "*.jsonl")]
@@ -63,11 +62,9 @@ def test_what_is_whole_is_in_the_copy(path: Path) -> None:
     data = path.read_bytes()
     for _ in range(VARIANTS):
         changed = variant(data, chance)
-        source = source_of(path.name, [changed])
+        source = source_of(path.name, changed)
         try:
-            lines, report = read_import(
-                source, wanted="auto", session_id="session-a", cwd=None, progress=NO_PROGRESS
-            )
+            lines, report = imported(source)
         except SessionCorrupt:
             assert not words_in(changed)
             continue

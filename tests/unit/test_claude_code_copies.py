@@ -11,11 +11,11 @@ import pytest
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.dialects.agents.transcript import Transcript
 from sessiond.journal.splitter import long_line
-from sessiond.service.sources.agents.source import AgentLog, Report
+from sessiond.service.sources.agents.source import Report
 from tests.kit.agents import SAMPLES, claude_line
 from tests.kit.claude import assistant, boundary, result, summary
 from tests.kit.lines import spelled
-from tests.kit.readings import Copy, read
+from tests.kit.readings import Copy, agent_log, read
 from tests.kit.sessions import text, tool_result, tool_use
 
 SEEDS = 150
@@ -117,13 +117,13 @@ def test_lines_without_an_entry_are_in_the_report_by_their_numbers() -> None:
     line = json.dumps(claude_line(1, None, "hi")).encode()
     lines = [b"", long_line(b'{"type"', b"x", 99), b"{", line]
     found = list(
-        report.entries(AgentLog("a.jsonl", lines, b"{half"), Transcript(ClaudeCodeReading()))
+        report.entries(agent_log("a.jsonl", lines, b"{half"), Transcript(ClaudeCodeReading()))
     )
     assert [(one.line, one.entry and one.entry.id) for one in found] == [(4, "u-1")]
     kinds = [(one.line, one.kind) for one in report.problems]
     assert kinds == [(2, "bad_line"), (3, "bad_line"), (5, "torn_tail")]
     assert "99 bytes long" in report.problems[0].detail
-    whole = list(report.entries(AgentLog("a.jsonl", [], line), Transcript(ClaudeCodeReading())))
+    whole = list(report.entries(agent_log("a.jsonl", [], line), Transcript(ClaudeCodeReading())))
     assert [one.line for one in whole] == [1]
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from sessiond.dialects import recognise, sniff
+from sessiond.dialects.base import current_lines
 from tests.kit.sessions import SESSION
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -35,7 +36,7 @@ def test_the_copy_of_each_header_is_one(cwd: str | None) -> None:
     tried = 0
     for header in {line for line in headers() if sniff(line) is not None}:
         dialect, found = recognise(header)
-        copied = dialect.copied_header(dialect.migrate([header])[0], SESSION, cwd)
+        copied = dialect.copied_header(next(current_lines(dialect, [header])), SESSION, cwd)
         again = dialect.decode_header(copied)
         assert (again.id, again.cwd) == (SESSION, found.cwd if cwd is None else cwd), header
         tried += 1

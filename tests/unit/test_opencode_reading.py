@@ -38,7 +38,7 @@ CALL = 'read call_1 {"filePath": "/home/ann/site/index.html"}'
 def stored(path: Path) -> list[bytes]:
     """Return the lines of the only session of a store."""
     store = store_at(path)
-    return stored_lines(store, choose(store, path, None).session)
+    return list(stored_lines(store, choose(store, path, None).session))
 
 
 # -- the samples ----------------------------------------------------------------------------------

@@ -7,14 +7,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiond.errors import InvalidParams, SessionCorrupt, StorageError, TooLarge
+from sessiond.dialects.agents.opencode_lines import StoredMessage
+from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.service.sources.agents.opencode import database as opencode_database
 from sessiond.service.sources.agents.opencode.database import Database
@@ -292,19 +293,32 @@ def test_rows_that_are_no_objects_are_lines_of_their_own(tmp_path: Path) -> None
     bad = with_message(FOOTER, "msg_y", 10**6, "{no", "{nor", text("lost"))
     bad += with_message(FOOTER, "msg_z", 10**6, {"role": "user"}, text("kept"), "[7]")
     store = store_at(database(tmp_path / "opencode.db", sql=bad))
-    lines = stored_lines(store, choose(store, tmp_path, None).session)
+    lines = list(stored_lines(store, choose(store, tmp_path, None).session))
     assert lines[-3:-2] == [b"{no"]
     assert json.loads(lines[-2])["parts"][0]["text"] == "kept"
     assert lines[-1] == b"[7]"
 
 
-def test_a_session_that_is_too_large_is_refused(
+def test_the_lines_of_a_session_come_a_batch_of_messages_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, IMPORT_BYTES_MAX=500)
+    set_limits(monkeypatch, OPENCODE_BATCH_BYTES=1)
     store = store_at(database(tmp_path / "opencode.db"))
-    with pytest.raises(TooLarge):
-        words(store)
+    asked: list[int] = []
+    messages = store.messages
+
+    def counted(contents: Any, ids: Sequence[str]) -> list[StoredMessage]:
+        found = messages(contents, ids)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(store, "messages", counted)
+    lines = stored_lines(store, choose(store, tmp_path, FOOTER).session)
+    assert asked == []
+    next(lines)
+    next(lines)
+    assert asked == [1]
+    assert len(list(lines)) > sum(asked[1:]) > 1
 
 
 def tree(folder: Path, files: dict[str, Any]) -> Path:
@@ -332,7 +346,7 @@ def test_ids_of_a_tree_come_from_the_names_of_its_files(tmp_path: Path) -> None:
     store = store_at(tmp_path / "storage")
     # Messages come in the order of their times.
     assert words(store) == ["add a footer", "third", "Footer added.", "fourth"]
-    lines = stored_lines(store, store.sessions()[0])
+    lines = list(stored_lines(store, store.sessions()[0]))
     assert json.loads(lines[2])["id"] == "msg_b"
     assert json.loads(lines[2])["parts"][0]["id"] == "prt_b"
 
@@ -352,7 +366,7 @@ def test_a_session_of_a_tree_without_a_folder_has_that_of_its_project(tmp_path: 
         "ses_0",
         BEGAN,
     )
-    assert len(stored_lines(store, one)) == 2
+    assert len(list(stored_lines(store, one))) == 2
 
 
 WRITER = """

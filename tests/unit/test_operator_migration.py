@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.dialects import sniff
-from sessiond.dialects.base import BadLine
+from sessiond.dialects.base import BadLine, current_lines
 from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.dialects.operator.migrate import OperatorUpgrade, upgrade_of
 from sessiond.testing.dialects import check_dialect
@@ -69,10 +69,10 @@ LIST = spelled(
 
 @pytest.mark.parametrize("old", [V1, LIST], ids=["v1", "list"])
 def test_a_migrated_file_is_one_of_todays_that_operator_reads(old: list[bytes]) -> None:
-    migrated = OPERATOR.migrate(old)
+    migrated = list(current_lines(OPERATOR, old))
     found = sniff(old[0])
     assert found is OPERATOR
-    assert OPERATOR.migrate(migrated) == migrated
+    assert list(current_lines(OPERATOR, migrated)) == migrated
     check_dialect(OPERATOR, b"".join(line + b"\n" for line in migrated))
     reader = OperatorReader(b"\n".join(migrated))
     session = folded(OPERATOR, migrated[1:])
@@ -83,7 +83,7 @@ def test_a_migrated_file_is_one_of_todays_that_operator_reads(old: list[bytes]) 
 
 
 def test_the_first_generation_says_what_it_said() -> None:
-    migrated = OPERATOR.migrate(V1)
+    migrated = list(current_lines(OPERATOR, V1))
     assert json.loads(migrated[0]) == {
         "type": "session",
         "version": 3,
@@ -109,7 +109,7 @@ def test_the_first_generation_says_what_it_said() -> None:
 
 
 def test_a_list_of_messages_says_what_it_said() -> None:
-    migrated = OPERATOR.migrate(LIST)
+    migrated = list(current_lines(OPERATOR, LIST))
     header = json.loads(migrated[0])
     assert (header["id"], header["cwd"]) == ("telegram:42", "/p")
     # What today's header has no place for is kept.
@@ -132,11 +132,13 @@ def test_a_list_of_messages_says_what_it_said() -> None:
 
 
 def test_ids_are_the_same_at_every_opening_and_differ_between_files() -> None:
-    ids = [json.loads(line)["id"] for line in OPERATOR.migrate(LIST)[1:]]
-    assert ids == [json.loads(line)["id"] for line in OPERATOR.migrate(LIST)[1:]]
+    ids = [json.loads(line)["id"] for line in list(current_lines(OPERATOR, LIST))[1:]]
+    assert ids == [json.loads(line)["id"] for line in list(current_lines(OPERATOR, LIST))[1:]]
     assert len(set(ids)) == len(ids)
     other = [LIST[0].replace(b":42", b":43"), *LIST[1:]]
-    assert not set(ids) & {json.loads(line)["id"] for line in OPERATOR.migrate(other)[1:]}
+    assert not set(ids) & {
+        json.loads(line)["id"] for line in list(current_lines(OPERATOR, other))[1:]
+    }
 
 
 @pytest.mark.parametrize("old", [V1, LIST], ids=["v1", "list"])
@@ -154,7 +156,7 @@ def test_lines_come_again_as_they_were_taken(old: list[bytes]) -> None:
 
 def test_no_entry_of_a_list_stands_below_a_line_with_an_empty_id() -> None:
     bare = {"role": "user", "content": "hi"}
-    taken = OPERATOR.migrate([LIST[0], *spelled(bare, entry("llm", "", None), bare)])
+    taken = list(current_lines(OPERATOR, [LIST[0], *spelled(bare, entry("llm", "", None), bare)]))
     with pytest.raises(BadLine, match="has no id"):
         OPERATOR.row(taken[2])
     assert OPERATOR.row(taken[3]).parent_id == OPERATOR.row(taken[1]).id

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.dialects import sniff
-from sessiond.dialects.base import BadHeader, BadLine
+from sessiond.dialects.base import BadHeader, BadLine, current_lines
 from sessiond.dialects.pi.dialect import PI
 from sessiond.model.entries import (
     Header,
@@ -151,8 +151,8 @@ V1_ENTRIES = [
 
 def test_a_list_becomes_a_chain_with_the_same_ids_every_time() -> None:
     lines = [V1, *V1_ENTRIES]
-    migrated = PI.migrate(lines)
-    assert migrated == PI.migrate(lines)
+    migrated = list(current_lines(PI, lines))
+    assert migrated == list(current_lines(PI, lines))
     assert migrated[0] == (
         b'{"type":"session","version":3,"id":"abcdefgh","cwd":"/x","provider":"p"}'
     )
@@ -162,13 +162,13 @@ def test_a_list_becomes_a_chain_with_the_same_ids_every_time() -> None:
     assert all(len(entry["id"]) == 8 for entry in entries)
     assert [list(entry) for entry in entries] == [["type", "id", "parentId", "zz", "message"]] * 3
     assert all(b'"message":{"role":"user","n":1.50}' in line for line in migrated[1:])
-    other = PI.migrate([V1.replace(b"abcdefgh", b"abcdefgi"), *V1_ENTRIES[:1]])
+    other = list(current_lines(PI, [V1.replace(b"abcdefgh", b"abcdefgi"), *V1_ENTRIES[:1]]))
     assert json.loads(other[1])["id"] != entries[0]["id"]
 
 
 def test_ids_do_not_collide_in_a_long_list() -> None:
     # Among 120,000 ids of eight digits one or two collide: the birthday bound is 65,536.
-    migrated = PI.migrate([V1, *([b'{"type":"x"}'] * 120_000)])
+    migrated = list(current_lines(PI, [V1, *([b'{"type":"x"}'] * 120_000)]))
     assert len({json.loads(line)["id"] for line in migrated[1:]}) == 120_000
 
 
@@ -188,7 +188,7 @@ def test_ids_do_not_collide_in_a_long_list() -> None:
 )
 def test_an_index_of_the_first_kept_entry_becomes_its_id(index: object, kept: int | None) -> None:
     compaction = json.dumps({"type": "compaction", "firstKeptEntryIndex": index, "summary": "s"})
-    migrated = PI.migrate([V1, *V1_ENTRIES[:2], compaction.encode(), *V1_ENTRIES[:1]])
+    migrated = list(current_lines(PI, [V1, *V1_ENTRIES[:2], compaction.encode(), *V1_ENTRIES[:1]]))
     entries = [json.loads(line) for line in migrated]
     assert "firstKeptEntryIndex" not in entries[3]
     expected = None if kept is None else entries[kept]["id"]
@@ -215,7 +215,7 @@ def test_version_two_only_renames_a_role() -> None:
     hook = b'{"type":"message","id":"a","message":{"n":1.50,"role":"hookMessage","d":{"role":"hookMessage"}}}'
     quoted = b'{"type":"message","id":"b", "message":{"role":"user","content":"hookMessage"}}'
     broken = b'{"type":"message","id":"c","message":["hookMessage"]}'
-    migrated = PI.migrate([header, hook, quoted, broken])
+    migrated = list(current_lines(PI, [header, hook, quoted, broken]))
     assert migrated == [
         HEADER,
         hook.replace(b'"role":"hookMessage","d"', b'"role":"custom","d"'),
@@ -227,14 +227,14 @@ def test_version_two_only_renames_a_role() -> None:
 def test_lines_that_do_not_parse_stay_and_do_not_count() -> None:
     compaction = b'{"type":"compaction","firstKeptEntryIndex":1}'
     lines = [V1, b'{"type":"mess', *V1_ENTRIES[:1], b"", compaction]
-    migrated = PI.migrate(lines)
+    migrated = list(current_lines(PI, lines))
     assert migrated[1] == b'{"type":"mess'
     assert migrated[3] == b""
     assert json.loads(migrated[4])["firstKeptEntryId"] == json.loads(migrated[2])["id"]
 
 
 def test_a_header_inside_an_old_file_is_no_entry() -> None:
-    migrated = PI.migrate([V1, *V1_ENTRIES[:1], V1, *V1_ENTRIES[:1]])
+    migrated = list(current_lines(PI, [V1, *V1_ENTRIES[:1], V1, *V1_ENTRIES[:1]]))
     assert migrated[2] == V1
     assert json.loads(migrated[3])["parentId"] == json.loads(migrated[1])["id"]
     with pytest.raises(BadLine, match="second header"):
@@ -244,9 +244,9 @@ def test_a_header_inside_an_old_file_is_no_entry() -> None:
 @pytest.mark.parametrize("lines", [[], [b""], [b"{}"], [b'{"type":"message"}']])
 def test_what_has_no_header_is_not_migrated(lines: list[bytes]) -> None:
     with pytest.raises(BadHeader):
-        PI.migrate(lines)
+        list(current_lines(PI, lines))
 
 
 def test_a_file_of_today_is_passed_as_it_is() -> None:
     lines = [HEADER, b'{ "type":"message" }', b"junk"]
-    assert PI.migrate(lines) == lines
+    assert list(current_lines(PI, lines)) == lines

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sessiond.dialects.base import current_lines
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind
 from sessiond.service.log.turn_reader import turn_entry
@@ -24,7 +25,7 @@ def turns_in(name: str) -> list[dict[str, Any]]:
     """Return the turns on the path to main of a sample, in the dialect's current version."""
     path = SAMPLES / name
     lines = path.read_bytes().splitlines()
-    lines = indexer_of(lines[:1], path).dialect.migrate(lines)
+    lines = list(current_lines(indexer_of(lines[:1], path).dialect, lines))
     indexer = indexer_of(lines, path)
     session, dialect = indexer.session, indexer.dialect
     leaf = session.heads["main"].leaf

@@ -16,7 +16,7 @@ A message without the parts from a reverted one on comes again behind the revert
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -72,12 +72,15 @@ def session_line(columns: Mapping[str, Any]) -> bytes:
     return join(found)
 
 
-def session_lines(columns: Mapping[str, Any], messages: Sequence[StoredMessage]) -> Iterator[bytes]:
+def session_lines(columns: Mapping[str, Any], messages: Iterable[StoredMessage]) -> Iterator[bytes]:
     """Yield the lines of a session, of either version."""
+    revert, reverted = revert_in(columns), list[StoredMessage]()
     yield session_line(columns)
     for message in messages:
         yield from lines_of(message)
-    yield from revert_lines(revert_in(columns), messages)
+        if message.id == revert[0]:
+            reverted.append(message)
+    yield from revert_lines(revert, reverted)
 
 
 def lines_of(message: StoredMessage) -> list[bytes]:

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.compose import tagged_usage
-from sessiond.dialects.lenient_json import with_field
+from sessiond.dialects.entry_members import entry_of
+from sessiond.dialects.lenient_json import fields, text, with_field
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, Entry, Opaque
 from sessiond.model.formats import AgentFormatName
@@ -25,6 +26,7 @@ __all__ = [
     "USAGE_RECORD",
     "EntryIds",
     "Times",
+    "native_entry",
     "native_line",
     "record_of",
     "usage_record",
@@ -110,3 +112,13 @@ def native_line(entry: Entry | Opaque, bridge: str | None, damage: str | None) -
         if said is not None:
             line = with_field(line, name, msgspec.json.encode(said))
     return line
+
+
+def native_entry(line: bytes) -> tuple[Entry | Opaque, str | None, str | None]:
+    """Return the entry of a native line of a reading, and what the line tells of a gap and of damage."""
+    members = fields(line)
+    bridge, damage = text(members.pop(BRIDGE, None)), text(members.pop(DAMAGE, None))
+    kind = text(members.get("type")) or ""
+    if kind in ENTRY_TYPES:
+        return entry_of(members, ENTRY_TYPES[kind]), bridge, damage
+    return Opaque(type=kind, fields=members), bridge, damage

@@ -87,10 +87,6 @@ class Native(NamedMembers):
             return copied
         return with_field(copied, "lineage", join({**lineage, "header_id": members["id"]}))
 
-    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Return the lines unchanged: there is only one version."""
-        return list(lines)
-
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""
         return native_rows.row(line)

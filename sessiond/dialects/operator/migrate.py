@@ -62,6 +62,10 @@ class OperatorUpgrade:
         """Return nothing: every generation has the header's facts in its header."""
         return {}
 
+    def settings(self) -> Sequence[bytes]:
+        """Return nothing: each version has the header's facts in its header."""
+        return ()
+
     def pass_over(self, lines: Sequence[bytes], start: int) -> int:  # noqa: ARG002
         """Return 0: each line is taken by itself."""
         return 0

@@ -34,7 +34,7 @@ from sessiond.dialects.pi import names as pi_names
 from sessiond.dialects.pi.checks import check
 from sessiond.dialects.pi.compose import compose
 from sessiond.dialects.pi.context import messages_of
-from sessiond.dialects.pi.migrate import migrate, upgrade_of
+from sessiond.dialects.pi.migrate import upgrade_of
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
@@ -123,10 +123,6 @@ class Pi(NamedMembers):
     def encode_header(self, header: Header) -> bytes:
         """Return the first line of a new file."""
         return pi_header.encode(header)
-
-    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Convert the lines of a file of any version to version 3. Raises BadHeader."""
-        return migrate(lines)
 
     def upgrade(self, header: bytes) -> Upgrade | None:
         """Return the migration of a file of version 1 or 2."""

@@ -22,22 +22,12 @@ from sessiond.dialects.native.header import header_fields, header_version
 from sessiond.model.digests import sha256_hex
 from sessiond.model.integers import IntegerDecoder
 
-__all__ = ["CURRENT_VERSION", "PiUpgrade", "migrate", "upgrade_of"]
+__all__ = ["CURRENT_VERSION", "PiUpgrade", "upgrade_of"]
 
 CURRENT_VERSION: Final = 3
 _ID_CHARS: Final = 8
 _ID_TRIES: Final = 100
 _integer: Final = IntegerDecoder[int](int)
-
-
-def migrate(lines: Sequence[bytes]) -> list[bytes]:
-    """Convert the lines of a file, header first, to the current version. Raises BadHeader."""
-    if not lines:
-        raise BadHeader("is empty")
-    upgrade = upgrade_of(lines[0])
-    if upgrade is None:
-        return list(lines)
-    return [upgrade.header, *map(upgrade.take, lines[1:])]
 
 
 def upgrade_of(header: bytes) -> PiUpgrade | None:
@@ -66,6 +56,10 @@ class PiUpgrade:
     def facts(self) -> Mapping[str, Any]:
         """Return nothing: every version has the header's facts in its header."""
         return {}
+
+    def settings(self) -> Sequence[bytes]:
+        """Return nothing: each version has the header's facts in its header."""
+        return ()
 
     def pass_over(self, lines: Sequence[bytes], start: int) -> int:  # noqa: ARG002
         """Return 0: each line is taken by itself."""

@@ -28,7 +28,7 @@ from sessiond.dialects.sharur import names as sharur_names
 from sessiond.dialects.sharur.checks import check, check_size
 from sessiond.dialects.sharur.compose import compose
 from sessiond.dialects.sharur.context import SUMMARY_ROLE, listed_files, messages_of
-from sessiond.dialects.sharur.migrate import migrate, upgrade_of
+from sessiond.dialects.sharur.migrate import upgrade_of
 from sessiond.dialects.sharur.values import line_time
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
@@ -105,10 +105,6 @@ class Sharur(Translated):
     def copied_header(self, line: bytes, session_id: str, cwd: str | None) -> bytes:
         """Return the first line of a copy, with another id."""
         return sharur_header.copied(line, session_id, cwd)
-
-    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Convert the lines of an export or of a file from before the tree. Raises BadHeader."""
-        return migrate(lines)
 
     def upgrade(self, header: bytes) -> Upgrade | None:
         """Return the migration, which finds out whether the file is an export."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from sessiond.dialects.base import BadHeader, BadLine
+from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, join, lenient, text
 from sessiond.dialects.native.header import header_fields
 from sessiond.dialects.sharur.header import is_flat, upgraded
@@ -24,7 +24,7 @@ from sessiond.dialects.sharur.values import go_json, is_zero_time
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import as_uuid
 
-__all__ = ["SharurUpgrade", "migrate", "upgrade_of"]
+__all__ = ["SharurUpgrade", "upgrade_of"]
 
 _SAID: Final = frozenset({"role", "content"})
 # The settings that a header from before the tree has, as entries that say the same.
@@ -33,19 +33,6 @@ _SETTINGS: Final = (
     ("session_info", (("name", "name"),)),
     ("model_change", (("provider", "provider"), ("model", "modelId"))),
 )
-
-
-def migrate(lines: Sequence[bytes]) -> list[bytes]:
-    """Convert the lines of a file, header first, to version 3. Raises BadHeader.
-
-    The settings in a header from before the tree become entries before the first message.
-    """
-    if not lines:
-        raise BadHeader("is empty")
-    upgrade = upgrade_of(lines[0])
-    settings = upgrade.settings()
-    taken = [upgrade.header, *settings, *map(upgrade.take, lines[1:])]
-    return taken if upgrade.is_older else list(lines)
 
 
 def upgrade_of(header: bytes) -> SharurUpgrade:

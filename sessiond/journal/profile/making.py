@@ -88,6 +88,8 @@ def fill(files: Files, fd: int, path: Path, pieces: Iterable[bytes]) -> None:
             if unsynced >= SYNC_STEP_BYTES:
                 files.fdatasync(fd)
                 unsynced = 0
+            # A long piece goes before the next one is made.
+            del piece
         files.fsync(fd)
     except BaseException:
         remove_own(files, path, fd)

@@ -8,7 +8,8 @@ have grown since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -19,9 +20,9 @@ from sessiond.catalog.finding import Alike
 from sessiond.errors import SessiondError
 from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.service.log.indexer import Indexer
-from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.service import Service
+from sessiond.service.sources.importing import ImportedLines
 
 __all__ = ["Existing", "Reason", "existing"]
 
@@ -41,7 +42,7 @@ class Existing(Struct):
 async def existing(
     service: Service,
     made: SessionInfo,
-    lines: Sequence[bytes],
+    lines: ImportedLines,
     own_id: str | None,
     candidates: Iterable[Alike],
 ) -> Existing:
@@ -77,10 +78,10 @@ def _has_known_id(one: Alike) -> bool:
     return one.header_id is not None or one.dialect == NATIVE
 
 
-def _entry_ids(session_id: str, lines: Sequence[bytes]) -> frozenset[str]:
+def _entry_ids(session_id: str, lines: ImportedLines) -> frozenset[str]:
     """Return the ids of what is said. A name, a leaf, or what stands for it in a format may come and go."""
     indexer = Indexer(Path(session_id))
-    for seq, line in enumerate(lines):
+    for seq, line in enumerate(chain.from_iterable(lines.lists())):
         indexer.visit(seq, line)
     session = indexer.session
     kinds = session.kinds
@@ -104,31 +105,14 @@ async def _share(
     return "some" if missing < len(entry_ids) else "none"
 
 
-async def _has_lines(service: Service, one: Alike, lines: Sequence[bytes]) -> bool:
+async def _has_lines(service: Service, one: Alike, lines: ImportedLines) -> bool:
     """Return whether a session has exactly these lines behind its header."""
     try:
         actor = await service.opened_actor(one.session_id)
         release = actor.retain()
         try:
-            return await to_thread.run_sync(_are_equal, actor.opened, lines)
+            return await to_thread.run_sync(lines.are_those_of, actor.opened)
         finally:
             release()
     except SessiondError:
         return False
-
-
-def _are_equal(opened: OpenSession, lines: Sequence[bytes]) -> bool:
-    log = opened.journal
-    last = len(lines) - 1
-    size = sum(map(len, lines[1:])) + last
-    if log.line_count != len(lines) or log.span_bytes(1, last) != size:
-        return False
-    left = iter(b"".join((line, b"\n")) for line in lines[1:])
-    waiting = b""
-    for chunk in log.chunks(1, last):
-        while len(waiting) < len(chunk):
-            waiting += next(left)
-        if not waiting.startswith(chunk):
-            return False
-        waiting = waiting[len(chunk) :]
-    return True

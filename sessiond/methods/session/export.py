@@ -78,7 +78,7 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
     _require_fitting(params)
 
     def look(actor: SessionActor) -> Any:
-        pieces = _pieces(actor, params, call)
+        pieces = _pieces(client, actor, params, call)
         upto, lines = actor.seq, params.format in FORMATS
 
         def work(forks: int) -> ExportResult:
@@ -121,7 +121,7 @@ def _require_fitting(params: ExportParams) -> None:
 
 
 def _pieces(
-    actor: SessionActor, params: ExportParams, call: Call[Client]
+    client: Client, actor: SessionActor, params: ExportParams, call: Call[Client]
 ) -> Callable[[int], Pieces]:
     """Return the work that makes the bytes, bound to the session as it is now. Raise HeadNotFound."""
     upto, opened = actor.seq, actor.opened
@@ -144,7 +144,8 @@ def _pieces(
             return lambda _forks: construct_document(opened, at, call.progress)
         case name:
             at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
-            return lambda _forks: export(opened, dialect_named(name), at, call.progress)
+            target, spooled = dialect_named(name), client.service.store.spooled
+            return lambda _forks: export(opened, target, at, call.progress, spooled)
 
 
 def _whole(pieces: Iterable[bytes]) -> bytes:

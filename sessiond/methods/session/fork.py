@@ -18,18 +18,16 @@ from sessiond.methods._shared.common import Call, Client, Method, SessionParams
 from sessiond.methods._shared.copies import copy_deps, copy_from, make_copy
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.formats import FormatName
-from sessiond.model.ids import MAIN, EntryId, SessionId
+from sessiond.model.ids import EntryId, SessionId
 from sessiond.model.requests import BeforeFork
 from sessiond.model.row import Kind
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
-from sessiond.service.exporting.converting import Standing
-from sessiond.service.exporting.export import Export, export
+from sessiond.service.exporting.export import converted
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.sources.agents.joining import agent_of
-from sessiond.service.sources.dry_run import in_memory
 
 __all__ = ["METHOD"]
 
@@ -102,7 +100,7 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
             session = await make_copy(
                 client,
                 birth.session_id,
-                lambda: _lines(source, axes, birth, params.dialect),
+                lambda: _lines(client, source, axes, birth, params.dialect),
                 dry_run=params.dry_run,
             )
             return ForkResult(session, birth.notes or UNSET)
@@ -113,24 +111,21 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
 
 
 def _lines(
-    source: Source, axes: Fork, birth: Birth, dialect: FormatName | None
+    client: Client, source: Source, axes: Fork, birth: Birth, dialect: FormatName | None
 ) -> Iterator[list[bytes]]:
     """Return the lines of the fork, in another dialect if one is named. Blocks."""
     chunks = fork(source, axes, birth)
     own = "native" if agent_of(source.opened) else source.opened.dialect.name
     if dialect in {None, own}:
         return chunks
-    made = in_memory(birth.session_id, chunks)
-    leaf, title = made.session.heads[MAIN].leaf, made.info().title
-    target = dialect_named(str(dialect))
-    exported = export(made, target, Standing(made.session.seq, leaf, title), birth.deps.progress)
-    return _told(exported, birth)
+    target, spooled = dialect_named(str(dialect)), client.service.store.spooled
+    progress, notes = birth.deps.progress, birth.notes
+    made = converted(birth.session_id, chunks, target, progress, spooled, notes)
+    return map(_lines_in, made.pieces)
 
 
-def _told(exported: Export, birth: Birth) -> Iterator[list[bytes]]:
-    for piece in exported.pieces:
-        yield piece.split(b"\n")[:-1]
-    birth.notes.extend(exported.notes())
+def _lines_in(piece: bytes) -> list[bytes]:
+    return piece.split(b"\n")[:-1]
 
 
 def _require_sense(params: ForkParams) -> None:

@@ -22,6 +22,7 @@ from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.service import Service
 from sessiond.service.sources.agents.opencode.store import Chosen, choose, found_store
 from sessiond.service.sources.importing import (
+    ImportedLines,
     ImportReport,
     id_in,
     read_import,
@@ -86,36 +87,57 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     chosen = await in_thread(lambda: _chosen(params, service))
     parent_id = None if chosen is None else await _copied_parent(service, chosen, call)
 
-    def work() -> tuple[list[bytes], ImportReport, str | None]:
-        if params.path is not None:
-            path = Path(params.path)
-            if chosen is not None:
-                source = read_stored(chosen, path, parent_id)
-            else:
-                source = read_source(path, service.files)
+    def work() -> _Made:
+        if params.path is None:
+            source = source_of("content", (params.content or "").encode())
+        elif chosen is not None:
+            source = read_stored(chosen, Path(params.path), parent_id)
         else:
-            source = source_of("content", [(params.content or "").encode()])
-        return *read_import(
+            source = read_source(Path(params.path), service.files)
+        own_id = id_in(source)
+        lines, report = read_import(
             source,
             wanted=params.format,
             session_id=session_id,
             cwd=params.cwd,
             progress=call.progress,
-        ), id_in(source)
+            spooled=service.store.spooled,
+        )
+        return _Made(lines, report, own_id)
 
-    lines, report, own_id = await in_thread(work)
-    makes, here = partial(make_copy, client, session_id, lambda: iter([lines])), Existing()
+    made = await in_thread(work)
+    try:
+        return await _take(client, params, call, session_id, made)
+    finally:
+        made.lines.close()
+
+
+class _Made(Struct, frozen=True):
+    """The lines of a copy, the findings in the source, and the id in a file of a dialect."""
+
+    lines: ImportedLines
+    report: ImportReport
+    own_id: str | None
+
+
+async def _take(
+    client: Client, params: ImportParams, call: Call[Client], session_id: str, found: _Made
+) -> ImportResult:
+    """Make the session of the lines, unless only what it would be is asked for, or it is here."""
+    lines, report = found.lines, found.report
+    service = client.service
+    makes, here = partial(make_copy, client, session_id, lines.lists), Existing()
     if params.dry_run or params.if_exists == "skip":
         would = await makes(dry_run=True)
         begun = await _begun(service, would, call)
-        here = await existing(service, would, lines, own_id, begun)
+        here = await existing(service, would, lines, found.own_id, begun)
         if not (params.dry_run or here.whole):
             # Another daemon may have it.
             require_current_lists(call)
         if params.dry_run or here.whole:
             return _result(would, report, _twins(begun, would), here, imported=False)
     made = await makes(dry_run=False)
-    call.progress.report(len(lines), len(lines), "lines")
+    call.progress.report(lines.count, lines.count, "lines")
     return _result(made, report, await _twins_of(service, made, call), here, imported=True)
 
 

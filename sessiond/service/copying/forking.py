@@ -93,10 +93,9 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
             # Titles that the agent keeps in another file are in no line.
             header.title = source.opened.header.title
         new_id = birth.deps.new_id if axes.renew else None
-        taken = JoinedPart(source.upto, None if whole else sorted(chosen), new_id)
-        lines, notes = joined_lines(source.opened, agent, header, taken, birth.deps.progress)
-        birth.notes.extend(notes)
-        return iter([lines])
+        part = None if whole else sorted(chosen)
+        taken = JoinedPart(source.upto, part, new_id, notes=birth.notes)
+        return joined_lines(source.opened, agent, header, taken, birth.deps.progress)
     birth.notes.extend(
         one.note for one in session.gaps(range(1, source.upto + 1) if whole else chosen)
     )

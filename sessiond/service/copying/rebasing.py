@@ -70,11 +70,10 @@ def rebase(
     if agent is not None:
         deps, last = birth.deps, None
         if squashed is not None:
-            last = Step(deps.new_id(), None, deps.now, [squashed])
+            last = Step(0, key=deps.new_id(), time=deps.now, entries=[squashed])
         header = header_of(source, birth, lineage, state=False, whole=False)
         taken = JoinedPart(source.upto, seqs, last=last)
-        lines, _ = joined_lines(source.opened, agent, header, taken, deps.progress)
-        return iter([lines])
+        return joined_lines(source.opened, agent, header, taken, deps.progress)
     if squashed is not None and source.session.rules.strict_kept:
         return _in_a_new_trunk(source, seqs, f"{squashed.summary}", lineage, birth)
     summed = [] if squashed is None else [_stored_form(source, squashed, birth.deps.now)]

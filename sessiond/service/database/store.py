@@ -109,6 +109,7 @@ class DatabaseStore:
         self.require_there, self.with_activity = files.require_there, files.with_activity
         self.root_list, self.folder_of = files.root_list, files.folder_of
         self.identify, self.write_new = files.identify, files.write_new
+        self.spooled = files.spooled
         self._trash = trash = DatabaseTrash(database, files, copies, self._doorbell, self._daemon)
         self.discard, self.discard_unused = trash.discard, trash.discard_unused
         self.open_elsewhere = trash.open_elsewhere

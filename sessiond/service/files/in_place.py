@@ -158,7 +158,7 @@ class AgentFiles:
             if reading.origin.is_told:
                 # Later lines may state another folder, and the header stays as it is.
                 break
-        origin, near = reading.origin, beside(path, (), self._files)
+        origin, near = reading.origin, beside(path, b"", self._files)
         return Header(
             id=_session_id(path, agent, origin),
             timestamp=origin.created_at,

@@ -121,8 +121,8 @@ class SessionMaker:
         Raises StorageError, TooLarge, and what `chunks` raises; there is no file then.
         """
         path = self._layout.session_path(session_id, self._environment.file_stamp())
-        pieces = (joined(short_enough(lines)) for lines in chunks)
-        self.write_new(path, pieces)
+        # Neither holds a list of lines while the next one is made.
+        self.write_new(path, map(joined, map(short_enough, chunks)))
         return path
 
     def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:

@@ -13,6 +13,7 @@ import anyio
 from sessiond.catalog.query import Query
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
+from sessiond.journal.spooled import SpooledLog
 from sessiond.limits import LEASE_EPOCHS_RESERVED
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
@@ -99,6 +100,10 @@ class FileStore:
         encrypted = self._folder(layout.secrets, partial(codec.decode_as, codec.SECRETS))
         self.keys = keys = KeySource(files, layout.home, environment.key_settings)
         self.secrets = SecretStore(keys, partial(Documents, encrypted, tenths, report))
+
+    def spooled(self) -> SpooledLog:
+        """Return an empty log for a session in the making; its maker closes the log. Raises StorageError."""
+        return SpooledLog(self.profile.files, self.profile.layout.pending)
 
     def open_elsewhere(self) -> Collection[str]:
         """Return no ids: one daemon serves the files of a profile."""

@@ -1,4 +1,4 @@
-"""Sessions that some lines would make, without a file."""
+"""Sessions that some lines make, without a file of their own."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ from itertools import chain
 from pathlib import Path
 
 from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.store import SessionLog
 from sessiond.model.times import rfc3339
 from sessiond.service.log.ending import CONVERSATION
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
-__all__ = ["in_memory", "rehearse"]
+__all__ = ["indexed", "rehearse"]
 
 
-def in_memory(session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
-    """Return the session that the lines make, with its lines. Raises TooLarge."""
+def indexed(session_id: str, chunks: Iterable[Sequence[bytes]], log: SessionLog) -> OpenSession:
+    """Return the session that the lines make; an empty log takes the lines. Raises StorageError."""
     indexer = Indexer(Path(session_id))
-    journal: MemoryJournal | None = None
-    for lines in chunks:
-        for line in lines:
-            indexer.visit(0 if journal is None else journal.line_count, line)
-            if journal is None:
-                journal = MemoryJournal(line)
-            else:
-                journal.append([line], sync=False)
-    assert journal is not None, "a session has a header"
-    return _opened(session_id, indexer, journal, "")
+    for lines in filter(None, chunks):
+        indexer.visit_lines(log.line_count, list(lines))
+        log.append(lines, sync=False)
+        # A long line goes before the next one is made.
+        del lines
+    return _opened(session_id, indexer, log, "")
 
 
 def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> SessionInfo:
@@ -47,7 +44,7 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
     return opened.whole()
 
 
-def _opened(session_id: str, indexer: Indexer, journal: MemoryJournal, epoch: str) -> OpenSession:
+def _opened(session_id: str, indexer: Indexer, journal: SessionLog, epoch: str) -> OpenSession:
     return OpenSession(
         session_id,
         indexer.session,

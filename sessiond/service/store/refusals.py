@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sessiond.errors import InvalidParams, SessionExists, StorageError, TooLarge
+from sessiond.errors import InvalidParams, SessionExists, StorageError
 from sessiond.limits import LINE_BYTES_MAX
+from sessiond.service.log.chunks import line_is_too_long
 from sessiond.service.log.session_info import Persist
 
 __all__ = [
@@ -35,8 +36,7 @@ def short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
     """Return the lines of a copy. Raises TooLarge for a line that no reader would take."""
     longest = max(map(len, lines), default=0)
     if longest > LINE_BYTES_MAX:
-        text = "a line of the copy would exceed the limit of a line; nothing was copied"
-        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
+        raise line_is_too_long(longest)
     return lines
 
 

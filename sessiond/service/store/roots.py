@@ -12,6 +12,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from sessiond.journal.store import SessionLog
+
 __all__ = ["Elsewhere", "RootInfo", "RootList", "ShownAt"]
 
 ShownAt = Callable[[Path], bool | None]
@@ -78,6 +80,10 @@ class Elsewhere(Protocol):
 
         Raises InvalidParams for a session of the profile, SessionNotFound, StorageError.
         """
+        ...
+
+    def spooled(self) -> SessionLog:
+        """Return an empty log for a session in the making; its maker closes the log. Raises StorageError."""
         ...
 
     def write_new(self, path: Path, pieces: Iterable[bytes]) -> None:

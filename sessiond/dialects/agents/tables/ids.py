@@ -7,6 +7,7 @@ ids are one here only if their digests are, which no file has.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from typing import Final
 
 from sessiond.model.digests import short_digest
@@ -20,7 +21,9 @@ _RECENT_MAX: Final = 512
 
 
 class IdTable:
-    """Ids with the numbers 1, 2, 3 … in the order in which they were added, some 25 bytes for each."""
+    """Ids with the numbers 1, 2, 3 … in the order in which they were added, some 25 bytes for each.
+
+    An id that is no UUID costs 12 bytes more, and its own."""
 
     def __init__(self, *, keeps_names: bool = True) -> None:
         """Make an empty table. Unless `keeps_names`, `name_of` knows no ids but UUIDs."""
@@ -29,8 +32,8 @@ class IdTable:
         # The last number of each key, where the hash of the key says or behind; 0 is free.
         self._slots = array("i", bytes(_SLOTS * array("i").itemsize))
         self._keeps_names = keeps_names
-        # The ids of numbers whose key does not tell the id.
-        self._names: dict[int, str] = {0: ""}
+        # The numbers whose key does not tell the id, in order, and the ids behind each other with their ends.
+        self._named, self._ends, self._names = array("i"), array("q"), bytearray()
         # Lines name the lines before them, mostly the last one.
         self._recent: dict[str, int] = {}
         # The id that was asked for last, which the next line mostly has. The key, and its slot.
@@ -58,10 +61,10 @@ class IdTable:
             self._ask(name)
         self._count = number = self._count + 1
         self._keys += self._asked_key
-        if told is not None and told != name:
-            self._names[number] = told
-        elif self._keeps_names and not self._is_uuid:
-            self._names[number] = name
+        if (told is not None and told != name) or (self._keeps_names and not self._is_uuid):
+            self._named.append(number)
+            self._names += (told or name).encode(errors="surrogatepass")
+            self._ends.append(len(self._names))
         if len(self._recent) >= _RECENT_MAX:
             self._recent.clear()
         self._recent[name] = number
@@ -73,9 +76,12 @@ class IdTable:
 
     def name_of(self, number: int) -> str:
         """Return the id that has a number; "" for 0."""
-        found = self._names.get(number)
-        if found is not None:
-            return found
+        if not number:
+            return ""
+        at = bisect_left(self._named, number)
+        if at < len(self._named) and self._named[at] == number:
+            spelled = self._names[self._ends[at - 1] if at else 0 : self._ends[at]]
+            return spelled.decode(errors="surrogatepass")
         start = number * _KEY_BYTES
         return _spelled(bytes(self._keys[start : start + _KEY_BYTES]))
 

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.dialects.agents.transcript import Transcript
+from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Opaque, SessionInfoEntry
 from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
@@ -19,10 +20,11 @@ __all__ = ["claude_code", "claude_code_left_out"]
 _USED: Final = frozenset({"system.compact_boundary", "last-prompt", "summary"})
 
 
-def claude_code(log: AgentLog, report: Report) -> Conversation:
-    """Return the conversation of a file; `report` gets what has no place in it."""
+def claude_code(log: AgentLog, report: Report, kept: SessionLog) -> Conversation:
+    """Return the conversation of a file; `report` gets what has no place in it, `kept` the entries."""
     reading = ClaudeCodeReading()
-    talk = copied(report.entries(log, Transcript(reading)), reading, report, claude_code_left_out)
+    records = report.entries(log, Transcript(reading, log.behind))
+    talk = copied(records, reading, report, claude_code_left_out, kept)
     if log.beside.title and (talk.info is None or talk.info.auto_title is UNSET):
         talk.info = talk.info or SessionInfoEntry()
         talk.info.auto_title = log.beside.title

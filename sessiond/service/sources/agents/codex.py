@@ -10,6 +10,7 @@ from sessiond.dialects.agents.own_entries import USAGE_RECORD
 from sessiond.dialects.agents.source_line import member
 from sessiond.dialects.agents.transcript import Taken, Transcript
 from sessiond.dialects.lenient_json import lenient, text
+from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Opaque, SessionInfoEntry
 from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import BASE_IS_MISSING, AgentLog, Report
@@ -28,12 +29,12 @@ _REPEATED: Final = frozenset(
 )
 
 
-def codex(log: AgentLog, report: Report) -> Conversation:
-    """Return the conversation of a rollout; `report` gets what has no place in it."""
+def codex(log: AgentLog, report: Report, kept: SessionLog) -> Conversation:
+    """Return the conversation of a rollout; `report` gets what has no place in it, `kept` the entries."""
     if log.beside.before is None:
         report.add(1, "orphan", BASE_IS_MISSING)
     reading = CodexReading()
-    talk = copied(_records(log, reading, report), reading, report, codex_left_out)
+    talk = copied(_records(log, reading, report), reading, report, codex_left_out, kept)
     if log.beside.title:
         talk.info = SessionInfoEntry(name=log.beside.title)
     return talk
@@ -47,7 +48,8 @@ def _records(log: AgentLog, reading: CodexReading, report: Report) -> Iterator[T
     transcript = Transcript(reading)
     own = report.entries(log, transcript)
     yield from (first for first in [next(own, None)] if first is not None)
-    before = AgentLog(log.name, log.beside.before or (), b"")
+    others = log.beside.before or list[list[bytes]]
+    before = AgentLog(log.name, lambda: ((lines, False) for lines in others()))
     for taken in Report().entries(before, transcript):
         # What another file has beside the conversation is not missing in this copy.
         if not isinstance(taken.entry, Opaque) or taken.entry.type == USAGE_RECORD:

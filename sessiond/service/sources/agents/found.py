@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from sessiond.dialects.agents import agent_of_lines
 from sessiond.dialects.agents.gemini_cli import document_lines
-from sessiond.dialects.lenient_json import lenient
+from sessiond.journal.store import SessionLog
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.sources.agents.claude_code import claude_code, claude_code_left_out
 from sessiond.service.sources.agents.codex import codex, codex_left_out
 from sessiond.service.sources.agents.copied import LeftOut
 from sessiond.service.sources.agents.gemini_cli import gemini_cli, gemini_cli_left_out
-from sessiond.service.sources.agents.inlining import inline
+from sessiond.service.sources.agents.inlining import inlined
 from sessiond.service.sources.agents.opencode.copies import opencode, opencode_left_out
 from sessiond.service.sources.agents.source import AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation, native_lines
 
-__all__ = ["AgentSession", "found_agent", "left_out"]
+__all__ = ["AgentSession", "found_agent", "found_chat", "left_out"]
 
 
 class AgentSession(Struct, frozen=True):
@@ -29,31 +29,42 @@ class AgentSession(Struct, frozen=True):
     name: AgentFormatName
     log: AgentLog
 
-    def lines(self, session_id: str, cwd: str | None, report: Report) -> list[bytes]:
-        """Return the lines of a native file; `report` gets what has no place in it."""
-        talk = _WORK[self.name].conversation(self.log, report)
-        inline(talk, report, self.log.beside.outputs)
+    def lines(
+        self, session_id: str, cwd: str | None, report: Report, kept: SessionLog
+    ) -> Iterator[bytes]:
+        """Return the lines of a native file; `report` gets what has no place in it, behind the last line.
+
+        Reads the content now, and keeps its entries in an empty log, of which the lines are made.
+        """
+        talk = _WORK[self.name].conversation(self.log, report, kept)
+        talk.steps = inlined(talk.steps, report, self.log.beside.outputs)
         return native_lines(talk, session_id, cwd)
 
 
 def found_agent(log: AgentLog) -> AgentSession | None:
-    """Return the agent's session that a content is; None for any other content."""
-    if log.lines and not lenient(log.lines[0]):
-        log = _as_lines(log)
-    agent = agent_of_lines(log.lines or [log.tail])
+    """Return the agent's session that the lines of a content are; None for any other content."""
+    agent = agent_of_lines(log.lines())
     return None if agent is None else AgentSession(agent.name, log)
 
 
-def _as_lines(log: AgentLog) -> AgentLog:
-    """Return the lines of a session that an older Gemini CLI wrote as one document."""
-    lines = document_lines(b"\n".join((*log.lines, log.tail)))
-    return log if lines is None else structs.replace(log, lines=list(lines), tail=b"")
+def found_chat(log: AgentLog, content: bytes) -> AgentSession | None:
+    """Return the session that an older Gemini CLI wrote as one document; None for any other content."""
+    if document_lines(content) is None:
+        return None
+
+    def parts() -> Iterator[tuple[list[bytes], bool]]:
+        for line in document_lines(content) or ():
+            yield [line], False
+            del line
+        yield [], True
+
+    return found_agent(AgentLog(log.name, parts, log.beside))
 
 
 class _Work(Struct, frozen=True):
     """The work of a copy: what the lines of a file say, and the names of lines without a place."""
 
-    conversation: Callable[[AgentLog, Report], Conversation]
+    conversation: Callable[[AgentLog, Report, SessionLog], Conversation]
     left_out: LeftOut
 
 

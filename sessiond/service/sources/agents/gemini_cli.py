@@ -6,6 +6,7 @@ from typing import Final
 
 from sessiond.dialects.agents.gemini_cli import COPY, GeminiCliReading
 from sessiond.dialects.agents.transcript import Transcript
+from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Opaque
 from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
@@ -17,10 +18,11 @@ __all__ = ["gemini_cli", "gemini_cli_left_out"]
 _USED: Final = frozenset({"$set", "$rewindTo", "metadata"})
 
 
-def gemini_cli(log: AgentLog, report: Report) -> Conversation:
-    """Return the conversation of a file; `report` gets what has no place in it."""
+def gemini_cli(log: AgentLog, report: Report, kept: SessionLog) -> Conversation:
+    """Return the conversation of a file; `report` gets what has no place in it, `kept` the entries."""
     reading = GeminiCliReading()
-    talk = copied(report.entries(log, Transcript(reading)), reading, report, gemini_cli_left_out)
+    records = report.entries(log, Transcript(reading, log.behind))
+    talk = copied(records, reading, report, gemini_cli_left_out, kept)
     talk.origin.cwd = log.beside.cwd or ""
     return talk
 

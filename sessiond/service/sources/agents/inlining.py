@@ -11,8 +11,9 @@ the result states, and through no link. A file that is missing says nothing, and
 from __future__ import annotations
 
 import codecs
+import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -28,12 +29,13 @@ from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.limits import AGENT_IMAGE_CHARS_MAX, AGENT_OUTPUT_BYTES_MAX, AGENT_OUTPUTS_BYTES_MAX
 from sessiond.model.entries import Compaction, Message
 from sessiond.service.sources.agents.source import Output, Report
-from sessiond.service.sources.agents.writing import Conversation
+from sessiond.service.sources.agents.writing import Step
 
-__all__ = ["inline", "outputs_beside"]
+__all__ = ["inlined", "outputs_beside"]
 
 _FOLDER: Final = "tool-results"
-_MARK: Final = b'"%b"' % OUTPUT_FILE.encode()
+_has_mark: Final = re.compile(b'"%b"' % re.escape(OUTPUT_FILE.encode())).search
+_needs_decoding: Final = re.compile(rb"[\\\x80-\xff]").search
 # The words around the beginning that a result shows of an output in a file.
 _SHOWN: Final = ("<persisted-output>", "</persisted-output>")
 _NO_NAMES: Final = frozenset({"", ".", ".."})
@@ -81,18 +83,22 @@ class _Budget(Struct):
     left: int
 
 
-def inline(
-    talk: Conversation, report: Report, read: Callable[[str, int], Output | None] | None
-) -> None:
-    """Take outputs into the results of a conversation, and images that are too large out of messages."""
+def inlined(
+    steps: Iterable[Step], report: Report, read: Callable[[str, int], Output | None] | None
+) -> Iterator[Step]:
+    """Yield steps with outputs in their results, and without images that are too large."""
     budget = _Budget(AGENT_OUTPUTS_BYTES_MAX)
-    for step in talk.steps:
+    for step in steps:
+        inlining = _Inlining(step.line, report, read, budget)
         for entry in step.entries:
             if isinstance(entry, Message):
-                entry.message = _Inlining(step.line, report, read, budget).message(entry.message)
+                entry.message = inlining.message(entry.message)
             elif isinstance(entry, Compaction) and isinstance(entry.messages, list):
-                inlining = _Inlining(step.line, report, read, budget)
                 entry.messages = [inlining.message(one) for one in entry.messages]
+            del entry
+        yield step
+        # A long line goes before the next one comes.
+        del step
 
 
 class _Inlining(Struct):
@@ -105,10 +111,10 @@ class _Inlining(Struct):
 
     def message(self, said: Raw) -> Raw:
         """Return a message with its output, and without images that are too large."""
-        body = bytes(said)
-        if len(body) <= AGENT_IMAGE_CHARS_MAX and _MARK not in body:
+        # A long message is looked through where it is.
+        if len(said) <= AGENT_IMAGE_CHARS_MAX and _has_mark(memoryview(said)) is None:
             return said
-        members = lenient(body)
+        members = lenient(said)
         name = text(members.pop(OUTPUT_FILE, None))
         blocks = items(members.get("content", b""))
         if blocks is not None:
@@ -118,18 +124,18 @@ class _Inlining(Struct):
         return Raw(join(members))
 
     def _without_large_image(self, block: Raw) -> Raw:
-        if len(bytes(block)) <= AGENT_IMAGE_CHARS_MAX:
+        if len(block) <= AGENT_IMAGE_CHARS_MAX:
             return block
         members = lenient(block)
         kind = text(members.get("mimeType")) or "image"
         match text(members.get("type")):
             case "image":
-                data = text(members.get("data")) or ""
+                chars = _chars_in(members.get("data"))
             case "image_url":
-                data = text(lenient(members.get("image_url", b"")).get("url")) or ""
+                chars = _chars_in(lenient(members.get("image_url", b"")).get("url"))
             case _:
                 return block
-        what = f"{kind}, {len(data) * _BYTES // _CHARS:,} bytes"
+        what = f"{kind}, {chars * _BYTES // _CHARS:,} bytes"
         self._note(f"left out: an image that is too large ({what})")
         return _encoded({"type": "text", "text": f"[image left out: {what}]"})
 
@@ -154,6 +160,16 @@ class _Inlining(Struct):
 
     def _note(self, detail: str) -> None:
         self.report.add(self.line, "not_copied", detail)
+
+
+def _chars_in(said: Raw | None) -> int:
+    """Return the number of characters of a text; 0 for any other value."""
+    if said is None:
+        return 0
+    if bytes(memoryview(said)[:1]) == b'"' and _needs_decoding(memoryview(said)) is None:
+        # No copy is made of the data of an image.
+        return len(said) - len(b'""')
+    return len(text(said) or "")
 
 
 def _with_output(content: Raw, output: str) -> Raw:

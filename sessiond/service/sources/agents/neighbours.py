@@ -6,23 +6,26 @@ or locked.
 
 from __future__ import annotations
 
+import errno
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final
 
 from sessiond.dialects.agents.source_line import decoded, member
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import SessiondError
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.limits import IMPORT_BYTES_MAX, RESULT_BYTES_MAX
+from sessiond.journal.store import Replaced
+from sessiond.limits import RESULT_BYTES_MAX
 from sessiond.service.sources.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.sources.agents.source import Beside
-from sessiond.service.sources.agents.sources import Span, first_line
+from sessiond.service.sources.agents.sources import Span, first_line, lines_of
 
 __all__ = ["ThreadNames", "beside", "spans_before"]
 
@@ -33,10 +36,11 @@ _LEVELS_UP: Final = 5
 _FORKS_MAX: Final = 100
 
 
-def beside(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
-    """Return what the files beside a file say of the session in these lines. Waits for the disk."""
+def beside(path: Path, first: bytes, files: Files) -> Beside:
+    """Return what the files beside a file say of the session with this first line. Waits for the disk."""
     if re.fullmatch(_ROLLOUT, path.name):
-        return _of_rollout(path, lines, files)
+        thread = text(member(lenient(first), "payload").get("id"))
+        return Beside(title=ThreadNames(files).of(path, thread), before=_before(path, first, files))
     chats = path.parent if path.parent.name == "chats" else path.parent.parent
     if chats.name == "chats":
         root = _content(chats.parent / ".project_root", files)
@@ -45,13 +49,6 @@ def beside(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
         about = lenient(_content(path.with_suffix(".meta.json"), files) or b"")
         return Beside(title=text(about.get("description")))
     return Beside()
-
-
-def _of_rollout(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
-    first = lines[0] if lines else b""
-    thread = text(member(lenient(first), "payload").get("id"))
-    title = ThreadNames(files).of(path, thread)
-    return Beside(title=title, before=_before(path, first, files))
 
 
 class ThreadNames:
@@ -118,17 +115,38 @@ def spans_before(path: Path, first: bytes, files: Files) -> list[Span] | None:
     return spans[::-1]
 
 
-def _before(path: Path, first: bytes, files: Files) -> tuple[bytes, ...] | None:
-    """Return the lines of other rollouts that a fork begins with; None if such a rollout is missing."""
+def _before(path: Path, first: bytes, files: Files) -> Callable[[], Iterable[list[bytes]]] | None:
+    """Return the reader of the lines of other rollouts that a fork begins with; None if one is missing."""
     spans = spans_before(path, first, files)
-    lines: list[bytes] = []
-    for span in () if spans is None else spans:
-        content = None if span.end > IMPORT_BYTES_MAX else _content(span.path, files, span.end)
-        if content is None or len(content) < span.end:
-            return None
-        # Half a line at the end, where a tool rewrote the file, is no item.
-        lines += content.split(b"\n")[1:]
-    return None if spans is None else tuple(lines)
+    if spans is None or not all(_is_whole(span, files) for span in spans):
+        return None
+    return lambda: chain.from_iterable(_lines_of(files, span) for span in spans)
+
+
+def _lines_of(files: Files, span: Span) -> Iterator[list[bytes]]:
+    with telling("read", span.path):
+        try:
+            yield from lines_of(files, span)
+        except Replaced as replaced:
+            raise OSError(errno.ESTALE, "another program has changed it") from replaced
+
+
+def _is_whole(span: Span, files: Files) -> bool:
+    """Return whether a rollout reaches up to the end of a span."""
+    try:
+        fd = open_regular(files, span.path)
+    except (OSError, SessiondError):
+        return False
+    try:
+        size = check_regular(files, fd)
+        if files.pread(fd, len(COMPRESSED), 0) == COMPRESSED:
+            pieces = unpacked(files, fd, size, span.path.name)
+            size = next((one for one in accumulate(map(len, pieces)) if one >= span.end), 0)
+    except (OSError, SessiondError):
+        return False
+    finally:
+        files.close(fd)
+    return size >= span.end
 
 
 def _rollout(path: Path, rollout_id: str, files: Files) -> Path | None:
@@ -171,19 +189,15 @@ def _below(folder: Path, files: Files, levels: int, named: str) -> Iterator[Path
             yield from _below(folder / name, files, levels - 1, named)
 
 
-def _content(path: Path, files: Files, end: int | None = None) -> bytes | None:
-    """Return the content of a file, or of its first `end` bytes; None if there is none to read."""
+def _content(path: Path, files: Files) -> bytes | None:
+    """Return the content of a file; None if there is none to read."""
     try:
         fd = open_regular(files, path)
     except (OSError, SessiondError):
         return None
     try:
         size = check_regular(files, fd)
-        if end is None:
-            return b"".join(chunks_of(files, fd, 0, size)) if size <= RESULT_BYTES_MAX else None
-        if files.pread(fd, len(COMPRESSED), 0) == COMPRESSED:
-            return b"".join(unpacked(files, fd, size, path.name))[:end]
-        return b"".join(chunks_of(files, fd, 0, min(size, end)))
+        return b"".join(chunks_of(files, fd, 0, size)) if size <= RESULT_BYTES_MAX else None
     except (OSError, SessiondError):
         return None
     finally:

@@ -36,7 +36,15 @@ from sessiond.service.sources.agents.sampling import (
     short_lines,
 )
 
-__all__ = ["Span", "first_line", "open_beginning", "open_fork", "open_sample", "open_source"]
+__all__ = [
+    "Span",
+    "first_line",
+    "lines_of",
+    "open_beginning",
+    "open_fork",
+    "open_sample",
+    "open_source",
+]
 
 
 _Read = Callable[[Files, int, int], Iterator[list[bytes]]]
@@ -297,26 +305,33 @@ class _Fork:
         return next(filter(None, self._next), None) or self._own.more()
 
     def _first(self, own: list[bytes]) -> Iterator[list[bytes]]:
-        return chain([own[:1]], *map(self._lines_of, self._before), [own[1:]])
+        spans = (lines_of(self._files, span, self._has_enough) for span in self._before)
+        return chain([own[:1]], chain.from_iterable(spans), [own[1:]])
 
-    def _lines_of(self, span: Span) -> Iterator[list[bytes]]:
-        enough = self._has_enough
-        if enough is None:
-            source = open_source(self._files, span.path)
-        else:
-            source = open_beginning(self._files, span.path, enough)
-        try:
-            at, is_first = 0, True
-            while at < span.end and (lines := source.more()):
-                within: list[bytes] = []
-                for line in lines:
-                    at += stored_size(line) + 1
-                    if at <= span.end and not is_first:
-                        within.append(line)
-                    is_first = False
-                yield within
-        finally:
-            source.close()
+
+def lines_of(
+    files: Files, span: Span, has_enough: Callable[[], bool] | None = None
+) -> Iterator[list[bytes]]:
+    """Yield the whole lines of a span but its first one; with `has_enough`, only its beginning.
+
+    Raises OSError, Replaced.
+    """
+    if has_enough is None:
+        source = open_source(files, span.path)
+    else:
+        source = open_beginning(files, span.path, has_enough)
+    try:
+        at, is_first = 0, True
+        while at < span.end and (lines := source.more()):
+            within: list[bytes] = []
+            for line in lines:
+                at += stored_size(line) + 1
+                if at <= span.end and not is_first:
+                    within.append(line)
+                is_first = False
+            yield within
+    finally:
+        source.close()
 
 
 def _state(found: FileStat) -> tuple[int, int, int, int]:

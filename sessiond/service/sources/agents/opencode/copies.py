@@ -6,6 +6,7 @@ from typing import Final
 
 from sessiond.dialects.agents.opencode import AGENT, OpencodeReading
 from sessiond.dialects.agents.transcript import Transcript
+from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Opaque
 from sessiond.service.log.session_info import Lineage
 from sessiond.service.sources.agents.copied import copied
@@ -18,10 +19,11 @@ __all__ = ["opencode", "opencode_left_out"]
 _USED: Final = frozenset({"session", "compaction"})
 
 
-def opencode(log: AgentLog, report: Report) -> Conversation:
-    """Return the conversation of a session; `report` gets what has no place in it."""
+def opencode(log: AgentLog, report: Report, kept: SessionLog) -> Conversation:
+    """Return the conversation of a session; `report` gets what has no place in it, `kept` the entries."""
     reading = OpencodeReading()
-    talk = copied(report.entries(log, Transcript(reading)), reading, report, opencode_left_out)
+    records = report.entries(log, Transcript(reading, log.behind))
+    talk = copied(records, reading, report, opencode_left_out, kept)
     origin = talk.origin
     parent_id = log.beside.parent_id or origin.parent_id
     talk.lineage = Lineage(parent_id=parent_id, subagent=origin.is_subagent)

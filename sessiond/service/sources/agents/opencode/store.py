@@ -9,16 +9,16 @@ never from their contents. One session is in memory at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
 from sessiond.dialects.agents.opencode_lines import StoredMessage, session_lines
-from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
+from sessiond.errors import InvalidParams, SessionCorrupt
 from sessiond.journal.disk.files import Files
-from sessiond.limits import IMPORT_BYTES_MAX, MATCHES_SHOWN_MAX
+from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.service.sources.agents.opencode.database import Database, is_database
 from sessiond.service.sources.agents.opencode.rows import Contents, StoredSession, StoreState
 from sessiond.service.sources.agents.opencode.tree import Tree, tree_at
@@ -69,21 +69,22 @@ def found_store(path: Path, files: Files) -> AgentStore | None:
         return None
 
 
-def stored_lines(store: AgentStore, session: StoredSession) -> list[bytes]:
-    """Return the lines that stand for a session. Raises StorageError, SessionCorrupt, TooLarge."""
+def stored_lines(store: AgentStore, session: StoredSession) -> Iterator[bytes]:
+    """Return the lines that stand for a session, which are read a batch of messages at a time.
+
+    The call and the lines may raise StorageError, SessionCorrupt, TooLarge.
+    """
     contents = store.contents(session.id)
     if contents is None:
         raise SessionCorrupt("opencode has just removed the session", path=session.id)
-    ids, size = [mark.id for mark in contents.marks], 0
-    messages: list[StoredMessage] = []
+    return session_lines(contents.session.columns, _messages(store, contents))
+
+
+def _messages(store: AgentStore, contents: Contents) -> Iterator[StoredMessage]:
+    ids = [mark.id for mark in contents.marks]
     while found := store.messages(contents, ids):
-        messages += found
         ids = ids[ids.index(found[-1].id) + 1 :]
-        size += sum(len(one.data) + sum(len(part.data) for part in one.parts) for one in found)
-        if size > IMPORT_BYTES_MAX:
-            said = "the session is too large to be imported"
-            raise TooLarge(said, limit=IMPORT_BYTES_MAX, size=size)
-    return list(session_lines(contents.session.columns, messages))
+        yield from found
 
 
 def choose(store: AgentStore, path: Path, source_id: str | None) -> Chosen:
