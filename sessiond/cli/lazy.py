@@ -17,6 +17,7 @@ import click
 
 from sessiond.cli.leading_flags import behind, split_flags
 from sessiond.cli.options import named_session, note_json, wants_json
+from sessiond.cli.ui.failure import forget_output
 from sessiond.daemon.exit_status import Status
 
 if TYPE_CHECKING:
@@ -107,13 +108,22 @@ class LazyGroup(click.Group):
         _open_what_is_closed()
         _let_every_character_through()
         _buffer_output()
+        # None at the end of a command, or the status of `ctx.exit`.
+        status: int | None = None
         try:
-            # None at the end of a command, or the status of `ctx.exit`.
-            status: int | None = super().main(*args, **{**settings, "standalone_mode": False})
+            status = super().main(*args, **{**settings, "standalone_mode": False})
             sys.stdout.flush()
         except BrokenPipeError:
-            _forget_output()
+            forget_output()
             status = Status.READER_GONE
+        except OSError as error:
+            from sessiond.cli.ui.failures import explain, report
+
+            forget_output()
+            # What standard output does not take may be what a failed command says.
+            failure = explain(error)
+            assert failure is not None, "each error of the system is explained"
+            status = status or report(failure, as_json=False)
         except click.Abort:
             status = Status.INTERRUPTED
         except click.exceptions.NoArgsIsHelpError as error:
@@ -133,7 +143,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             # click would end with status 1.
-            _forget_output()
+            forget_output()
             ctx.exit(Status.READER_GONE)
         except Exception as error:
             # Imported here: a command that succeeds, such as a daemon, needs none of it.
@@ -143,11 +153,6 @@ class LazyGroup(click.Group):
             if failure is None:
                 raise
             ctx.exit(report(failure, as_json=wants_json(ctx)))
-
-
-def _forget_output() -> None:
-    # Python flushes standard output once more at its end; that flush goes to /dev/null.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _buffer_output() -> None:

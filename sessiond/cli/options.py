@@ -68,6 +68,14 @@ class Command(click.Command):
             if param.metavar is None and param.type is click.STRING:
                 param.metavar = "STRING" if isinstance(param, click.Option) else None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments; an error of click's parser names the command whose help tells more."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options before the shared options."""
         own: list[tuple[str, str]] = []

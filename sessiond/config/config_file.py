@@ -14,7 +14,14 @@ __all__ = ["BadConfiguration", "default_file", "file_of"]
 
 
 class BadConfiguration(Exception):
-    """Error in the configuration; its text names the place, the key and the allowed values."""
+    """Error in the configuration; its text names the place, the key and the allowed values.
+
+    `then` says what to do.
+    """
+
+    def __init__(self, text: str, then: str = "correct it there") -> None:
+        super().__init__(text)
+        self.then = then
 
 
 def file_of(environ: Mapping[str, str], named: str | None) -> Path | None:
@@ -25,7 +32,8 @@ def file_of(environ: Mapping[str, str], named: str | None) -> Path | None:
         return path if _is_there(path) else None
     path = Path(chosen).expanduser().absolute()
     if not _is_there(path):
-        raise BadConfiguration(f"there is no configuration file {path}")
+        then = "make the file, or leave --config and SESSIOND_CONFIG out"
+        raise BadConfiguration(f"there is no configuration file {path}", then)
     return path
 
 
@@ -34,7 +42,11 @@ def _is_there(path: Path) -> bool:
         return path.exists()
     except OSError as error:
         # A file that cannot be examined may exist and set other values, so it is not ignored.
-        raise BadConfiguration(f"{path} cannot be read: {error.strerror}") from error
+        text, then = (
+            f"{path} cannot be read: {error.strerror}",
+            "look at the path and its permissions",
+        )
+        raise BadConfiguration(text, then) from error
 
 
 def default_file(environ: Mapping[str, str]) -> Path:

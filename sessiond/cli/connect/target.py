@@ -77,7 +77,7 @@ def _configured_socket(place: DaemonPlace) -> str | None:
 
 def bad_configuration(error: BadConfiguration) -> Failure:
     """Return a configuration error as wrong usage, independent of its source."""
-    return Failure(str(error), "correct it there", Status.USAGE, {"kind": "configuration"})
+    return Failure(str(error), error.then, Status.USAGE, {"kind": "configuration"})
 
 
 def layout_of(place: DaemonPlace) -> Layout:

@@ -82,7 +82,7 @@ def _configuration(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
         file = file_of(os.environ, place.config)
         load(Sources(os.environ, place.config))
     except BadConfiguration as error:
-        raise Failure(str(error), "correct it; see sessiond config --help") from error
+        raise Failure(str(error), f"{error.then}; see sessiond config --help") from error
     what = "there is no file, which is fine" if file is None else f"{file} has no problems"
     yield Finding("config", ok=True, what=what)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["Failure", "missing_extra", "missing_value"]
+__all__ = ["Failure", "forget_output", "missing_extra", "missing_value"]
 
 
 class Failure(Exception):
@@ -40,9 +42,19 @@ class Failure(Exception):
         return {**self.facts, **texts}
 
 
+def forget_output() -> None:
+    """Drop what standard output did not take: Python flushes once more at its end, to nowhere then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def missing_extra(extra: str) -> str:
-    """Return the next step for a command whose extra is not installed."""
-    return f"in the checkout of sessiond run: pip install '.[{extra}]'"
+    """Return the next step for a command whose extra is not installed, by the program that installed sessiond."""
+    install = "pip install"
+    if "/pipx/venvs/" in sys.prefix:
+        install = "pipx install --force"
+    elif "/uv/tools/" in sys.prefix:
+        install = "uv tool install --force"
+    return f"in the checkout of sessiond run: {install} '.[{extra}]'"
 
 
 def missing_value(store: str, namespace: str, key: str, *, noun: str, listed: str) -> Failure:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sessiond.cli.ui.command_terms import in_terms_of, is_path, running_command
-from sessiond.cli.ui.failure import Failure
+from sessiond.cli.ui.failure import Failure, forget_output
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
 from sessiond.visible import spelled_out
@@ -176,7 +176,13 @@ def report(failure: Failure, *, as_json: bool) -> Status:
     if as_json:
         from sessiond.cli.ui.output import emit
 
-        emit({"error": failure.body()})
+        try:
+            emit({"error": failure.body()})
+        except BrokenPipeError:
+            raise
+        except OSError:
+            # Standard error has told it.
+            forget_output()
     return failure.status
 
 

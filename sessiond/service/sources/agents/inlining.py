@@ -34,8 +34,8 @@ from sessiond.service.sources.agents.writing import Step
 __all__ = ["inlined", "outputs_beside"]
 
 _FOLDER: Final = "tool-results"
-_has_mark: Final = re.compile(b'"%b"' % re.escape(OUTPUT_FILE.encode())).search
-_needs_decoding: Final = re.compile(rb"[\\\x80-\xff]").search
+_MARK: Final = b'"%b"' % OUTPUT_FILE.encode()
+_ENCODED: Final = rb"[\\\x80-\xff]"
 # The words around the beginning that a result shows of an output in a file.
 _SHOWN: Final = ("<persisted-output>", "</persisted-output>")
 _NO_NAMES: Final = frozenset({"", ".", ".."})
@@ -112,7 +112,7 @@ class _Inlining(Struct):
     def message(self, said: Raw) -> Raw:
         """Return a message with its output, and without images that are too large."""
         # A long message is looked through where it is.
-        if len(said) <= AGENT_IMAGE_CHARS_MAX and _has_mark(memoryview(said)) is None:
+        if len(said) <= AGENT_IMAGE_CHARS_MAX and re.search(_MARK, memoryview(said)) is None:
             return said
         members = lenient(said)
         name = text(members.pop(OUTPUT_FILE, None))
@@ -166,7 +166,7 @@ def _chars_in(said: Raw | None) -> int:
     """Return the number of characters of a text; 0 for any other value."""
     if said is None:
         return 0
-    if bytes(memoryview(said)[:1]) == b'"' and _needs_decoding(memoryview(said)) is None:
+    if bytes(memoryview(said)[:1]) == b'"' and re.search(_ENCODED, memoryview(said)) is None:
         # No copy is made of the data of an image.
         return len(said) - len(b'""')
     return len(text(said) or "")
