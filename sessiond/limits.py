@@ -494,7 +494,7 @@ KEPT_INDEX_BYTES_MAX: Final = 2**30
 INDEX_SAMPLE_LINES: Final = 16
 # service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
 FIRST_SCAN_SECONDS: Final = 1.0
-# service/listing: how long a list that need not be whole waits for the look under way.
+# service/listing: how long a list or a search that need not be whole waits for the reading under way.
 GLANCE_SECONDS: Final = 0.2
 # service/listing: time between the first change and the update of what lists show.
 CATALOG_FLUSH_SECONDS: Final = 1.0
@@ -606,8 +606,8 @@ SEARCH_BATCH_CHARS: Final = 2_000_000
 # a search waits for milliseconds.
 REMOVED_ROWS_MAX: Final = 100
 MERGE_PAGES: Final = 250
-# daemon: how often words of what is gone are erased from the search index.
-ERASE_SECONDS: Final = 1800.0
+# daemon: how often the search index is brought up to date, and words of what is gone are erased from it.
+INDEX_SECONDS: Final = 1800.0
 # methods: the query of a search; more is invalid_params.
 SEARCH_QUERY_CHARS_MAX: Final = 1_000
 # catalog: characters of a search snippet; the rest is left out.

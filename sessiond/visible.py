@@ -8,13 +8,15 @@ a look at files and a hit of a search their words.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 __all__ = [
     "ACTING",
     "counted",
     "files_read",
     "hit_text",
+    "index_state",
     "plural",
     "printable",
     "repaired",
@@ -59,6 +61,16 @@ def counted(count: int, noun: str, *, has_more: bool = False) -> str:
 def files_read(done: int, total: int) -> str:
     """Return how far a look at files is, in words."""
     return f"{done} of {counted(total, 'file')} read"
+
+
+def index_state(index: Mapping[str, Any] | None) -> str | None:
+    """Return what a daemon does with its search index, in words; None for nothing, or an older daemon."""
+    if index is None:
+        return None
+    if (problem := index["problem"]) is not None:
+        return f"not current: {problem}"
+    total = index["to_read"]
+    return None if total is None else files_read(index["read"], total)
 
 
 def hit_text(snippet: str, tool: str | None, *, checked: bool) -> str:

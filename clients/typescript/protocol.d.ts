@@ -902,6 +902,17 @@ export interface ImportResult {
   grown_from: string[];
 }
 
+/**
+ * Figures of the search index. `read` of `to_read` sessions are read while the index is made or
+ * brought up to date in the background; otherwise both are null. `problem` says why that ended
+ * early, or is null.
+ */
+export interface IndexStatistics {
+  read: number | null;
+  to_read: number | null;
+  problem: string | null;
+}
+
 /** Version, build id, process, profile and limits of the daemon. */
 export interface InfoResult {
   version: string;
@@ -1868,13 +1879,20 @@ export interface SearchParams {
   since?: string | null;
   /** Default: null. */
   limit?: number | null;
+  /** Default: true. */
+  whole?: boolean;
   _meta?: RequestMeta | null;
 }
 
-/** Hits, best first, and sessions of roots that could not be read; left out if all could. */
+/**
+ * Hits, best first, and sessions of roots that could not be read; left out if all could. `looking`
+ * tells of sessions that are being read behind an answer that need not be whole; left out behind
+ * their end.
+ */
 export interface SearchResult {
   hits: Found[];
   unreadable?: Unreadable[];
+  looking?: LookProgress;
 }
 
 /** Key, with the revision that the key must have. */
@@ -1966,6 +1984,7 @@ export interface ServiceStatistics {
   draining: boolean;
   holdings: HoldingsStatistics;
   catalog: RosterStatistics;
+  index: IndexStatistics;
   state: StateStatistics;
   sessions: Record<string, HostStatistics>;
   database?: DatabaseStatus;

@@ -26,7 +26,7 @@ from sessiond.config.configuration import Sources
 from sessiond.daemon.environment import real_environment
 from sessiond.daemon.idle import wait_unused
 from sessiond.daemon.reload import Tuning
-from sessiond.daemon.retention_timer import keep_erasing, keep_retaining
+from sessiond.daemon.retention_timer import keep_index, keep_retaining
 from sessiond.daemon.secret_keys import key_settings
 from sessiond.daemon.stores import store_of
 from sessiond.daemon.summarizer_command import SummarizerCommand
@@ -170,7 +170,7 @@ class Daemon:
             tasks.start_soon(stdio)
         tasks.start_soon(self._end_unused, service)
         tasks.start_soon(keep_retaining, service, self._tuning)
-        tasks.start_soon(keep_erasing, service)
+        tasks.start_soon(keep_index, service)
         where = None if self._options.socket is None else str(self._options.socket)
         self._log.info("serving", extra={"socket": where, "stdio": self._options.stdio})
         self._tell_starter()

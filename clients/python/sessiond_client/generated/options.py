@@ -368,7 +368,8 @@ class SearchOptions(Timed, total=False):
     Words and quoted phrases, and where to search: in which sessions, and in which parts of their
     entries.
 
-    `archived=None` searches both.
+    `archived=None` searches both. The answer of a `call` of `session/search` says with
+    `whole=False` how far the reading is (`looking`).
     """
 
     session_id: str
@@ -380,6 +381,7 @@ class SearchOptions(Timed, total=False):
     tool: str
     since: str
     limit: int
+    whole: bool
 
 
 class PageOptions(Timed, total=False):

@@ -964,10 +964,15 @@ class Hit(Struct, frozen=True):
 
 
 class SearchAnswer(Struct, frozen=True):
-    """Hits, best first, and sessions of roots that could not be read; left out if all could."""
+    """Hits, best first, and sessions of roots that could not be read; left out if all could.
+
+    `looking` tells of sessions that are being read behind an answer that need not be whole; left
+    out behind their end.
+    """
 
     hits: list[Hit]
     unreadable: list[UnreadableFile] = []
+    looking: LookProgress | None = None
 
 
 class ForestNode(Struct, frozen=True):
