@@ -16,6 +16,7 @@ from sessiond.catalog.fulltext import Indexed, Text
 from sessiond.catalog.rows import Known
 from sessiond.daemon.retention_timer import keep_index
 from sessiond.errors import StorageError
+from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.files.line_texts import LineTexts
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
@@ -31,6 +32,13 @@ from tests.kit.sessions import SESSION
 IDS = [CLAUDE.format(number) for number in range(4)]
 # In 2026, behind the times in the lines.
 SECONDS = 1_795_132_800
+
+
+class NoClient:
+    """Asker of work in the background."""
+
+    progress = NO_PROGRESS
+    result_meta: bytes | None = None
 
 
 class Reading:
@@ -67,7 +75,8 @@ async def daemon(real_house: House, tmp_path: Path, reading: Reading) -> AsyncGe
     root = tmp_path.resolve() / "claude" / "projects"
     for hour, name in enumerate(IDS):
         path = write_lines(root / f"-p/{name}.jsonl", [claude_line(1, None, f"needle {hour}")])
-        os.utime(path, (SECONDS + 3600 * hour,) * 2)
+        written = SECONDS + 3600 * hour
+        os.utime(path, (written, written))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         yield daemon
@@ -145,7 +154,7 @@ async def test_a_search_of_one_session_takes_the_turn_from_the_background(
 
         async with anyio.create_task_group() as asking:
             asking.start_soon(ask)
-            await eventually(lambda: daemon.service.search._turn.statistics().tasks_waiting == 1)
+            await eventually(lambda: daemon.service.search.turn.statistics().tasks_waiting == 1)
             reading.released.set()
         assert found == [[IDS[0]]]
         assert reading.read[:2] == [IDS[3], IDS[0]]
@@ -188,7 +197,7 @@ async def test_a_session_is_read_on_behind_the_batches_that_are_indexed(
         with monkeypatch.context() as patch:
             patch.setattr(daemon.store.texts, "put", full)
             with pytest.raises(StorageError, match="full"):
-                await daemon.service.search.catch_up(wire_asker())
+                await daemon.service.search.catch_up(NoClient())
             index = (await wire.call("server/stats"))["index"]
             assert (index["problem"], index["to_read"]) == ("the disk is full", None)
             with pytest.raises(Refusal, match="storage_error"):
@@ -198,11 +207,5 @@ async def test_a_session_is_read_on_behind_the_batches_that_are_indexed(
         assert indexed is not None
         assert indexed.seq == marks[-1] < 6
         assert len((await search(wire, session_id=SESSION))[0]) == 7
-        await daemon.service.search.catch_up(wire_asker())
+        await daemon.service.search.catch_up(NoClient())
         assert (await wire.call("server/stats"))["index"]["problem"] is None
-
-
-def wire_asker() -> Any:
-    from sessiond.daemon.retention_timer import _Timer
-
-    return _Timer()

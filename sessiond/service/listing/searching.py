@@ -84,7 +84,8 @@ class Search:
         self._store = store
         self._index = store.texts
         self._monotonic = monotonic
-        self._turn = anyio.Lock()
+        self.turn = anyio.Lock()
+        """Lock of the one task that brings the index up to date."""
         self.is_due = anyio.Event()
         """Event of work for the background."""
         self._reading: LookProgress | None = None
@@ -125,7 +126,7 @@ class Search:
         if looking is None:
             far = LookProgress(0, None, None)
             with anyio.move_on_after(None if whole else GLANCE_SECONDS) as scope:
-                async with self._turn:
+                async with self.turn:
                     there = await self._live_catalog.ask(stock, asker)
                     work = self._catch_up(there, unread)
                     # One batch of lines per step, so that a cancelled search stops.
@@ -162,7 +163,7 @@ class Search:
             known = _listed(catalog)
             return _Stock(known, [*known])
 
-        async with self._turn:
+        async with self.turn:
             work = self._catch_up(await self._live_catalog.ask(stock, asker), [])
             while True:
                 began = self._monotonic()
@@ -171,7 +172,7 @@ class Search:
                     return True
                 self._reading = step
                 await anyio.sleep(self._monotonic() - began)
-                if self._turn.statistics().tasks_waiting:
+                if self.turn.statistics().tasks_waiting:
                     return False
 
     def statistics(self) -> IndexStatistics:
@@ -188,7 +189,7 @@ class Search:
         if not await to_thread.run_sync(self._index.file.is_there):
             return
 
-        async with self._turn:
+        async with self.turn:
             known = await self._live_catalog.ask(_listed, asker)
             gone = (await to_thread.run_sync(self._index.indexed)).keys() - known.keys()
             await to_thread.run_sync(self._index.forget, gone)
