@@ -600,6 +600,10 @@ AGENT_TEXT_CHARS_MAX: Final = 16_000_000
 # service: characters of all sessions of one root that enter the search index; the sessions whose files were
 # written first are left out.
 ROOT_TEXT_CHARS_MAX: Final = 500_000_000
+# catalog: bytes of the search index. Beyond them the oldest outputs of tools leave it, then the oldest arguments, then
+# the oldest messages. And bytes that the index leaves free on its disk: with less it takes no more text.
+INDEX_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
+INDEX_FREE_BYTES: Final = 32 * 1024 * 1024
 # service: characters that one transaction adds to the search index.
 SEARCH_BATCH_CHARS: Final = 2_000_000
 # catalog: lines that one transaction removes from the search index, and pages of 4 KB that one merges, so that
@@ -660,6 +664,7 @@ class Bounds(NamedTuple):
     connections_per_process: int = CONNECTIONS_PER_PROCESS_MAX
     sessions_per_connection: int = SESSIONS_PER_CONNECTION_MAX
     buffered_bytes: int = BUFFERED_BYTES_MAX
+    index_bytes: int = INDEX_BYTES_MAX
     idle_session_seconds: float = IDLE_SESSION_SECONDS
     open_files: int | None = None
     """Number of open files that the system allows the process; None if unknown."""

@@ -21,6 +21,7 @@ __all__ = [
     "printable",
     "repaired",
     "spelled_out",
+    "unsearched",
 ]
 
 ACTING: Final = (
@@ -63,14 +64,21 @@ def files_read(done: int, total: int) -> str:
     return f"{done} of {counted(total, 'file')} read"
 
 
+def unsearched(texts: str, before: str) -> str:
+    """Return what a search index has no room for, in words."""
+    return f"{texts} from before {before[:10]}"
+
+
 def index_state(index: Mapping[str, Any] | None) -> str | None:
     """Return what a daemon does with its search index, in words; None for nothing, or an older daemon."""
     if index is None:
         return None
     if (problem := index["problem"]) is not None:
         return f"not current: {problem}"
-    total = index["to_read"]
-    return None if total is None else files_read(index["read"], total)
+    said = [f"not searched: {unsearched(**one)}" for one in index.get("unsearched", ())]
+    if (total := index["to_read"]) is not None:
+        said.insert(0, files_read(index["read"], total))
+    return "; ".join(said) or None
 
 
 def hit_text(snippet: str, tool: str | None, *, checked: bool) -> str:

@@ -905,12 +905,16 @@ export interface ImportResult {
 /**
  * Figures of the search index. `read` of `to_read` sessions are read while the index is made or
  * brought up to date in the background; otherwise both are null. `problem` says why that ended
- * early, or is null.
+ * early, or is null. `bytes` is null before the first search, and before the work in the
+ * background.
  */
 export interface IndexStatistics {
   read: number | null;
   to_read: number | null;
   problem: string | null;
+  bytes: number | null;
+  bytes_max: number;
+  unsearched: Unsearched[];
 }
 
 /** Version, build id, process, profile and limits of the daemon. */
@@ -1887,12 +1891,13 @@ export interface SearchParams {
 /**
  * Hits, best first, and sessions of roots that could not be read; left out if all could. `looking`
  * tells of sessions that are being read behind an answer that need not be whole; left out behind
- * their end.
+ * their end. `unsearched` are texts for which the index has no room; left out if there are none.
  */
 export interface SearchResult {
   hits: Found[];
   unreadable?: Unreadable[];
   looking?: LookProgress;
+  unsearched?: Unsearched[];
 }
 
 /** Key, with the revision that the key must have. */
@@ -2614,6 +2619,15 @@ export interface Unloadable {
 export interface Unreadable {
   path: string;
   reason: string;
+}
+
+/**
+ * Texts that are not searched, since the index has no room for them: those of a kind from before a
+ * time.
+ */
+export interface Unsearched {
+  texts: "arguments" | "messages" | "outputs";
+  before: string;
 }
 
 /** Fields to change; null clears a field. */

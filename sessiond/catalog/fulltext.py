@@ -7,15 +7,19 @@ until its segments are merged. `removals` says how many removals there were, and
 Rule 3: words and pieces are those of `indexable`. SQLite keeps of the words their places, and of the pieces only the
 rows; with their places they would be twice as large. It asks the views `said` and `cut` for what is removed; the views
 make it from what was said, which is compressed.
+Rule 4: beyond `bytes_max` the oldest outputs of tools leave the index, then the oldest arguments, then the oldest
+messages. `cuts` says how old; what is older is not taken in again until the bound is raised.
 Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -27,7 +31,8 @@ from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.matching import Match
 from sessiond.catalog.pieces import indexable, pieces_in, spelled, words_in
 from sessiond.catalog.snippets import snippet
-from sessiond.limits import MERGE_PAGES, REMOVED_ROWS_MAX
+from sessiond.errors import StorageError
+from sessiond.limits import INDEX_BYTES_MAX, INDEX_FREE_BYTES, MERGE_PAGES, REMOVED_ROWS_MAX
 from sessiond.model.searched import Part, Searched
 
 __all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
@@ -40,7 +45,8 @@ CREATE TABLE sessions (
     seq INTEGER NOT NULL,
     end INTEGER NOT NULL,
     chars INTEGER NOT NULL,
-    left_out INTEGER NOT NULL
+    left_out INTEGER NOT NULL,
+    is_cut INTEGER NOT NULL
 );
 CREATE TABLE entries (
     row INTEGER PRIMARY KEY,
@@ -58,6 +64,8 @@ CREATE TABLE entries (
     text NOT NULL
 );
 CREATE INDEX entries_by_session ON entries (number);
+CREATE INDEX entries_by_time ON entries (part, time);
+CREATE TABLE cuts (part INTEGER PRIMARY KEY, before INTEGER NOT NULL, bytes_max INTEGER NOT NULL);
 CREATE TABLE removals (count INTEGER NOT NULL, erased INTEGER NOT NULL);
 INSERT INTO removals VALUES (0, 0);
 CREATE VIEW said AS SELECT row, words_of(text) AS text FROM entries;
@@ -82,7 +90,7 @@ def _bring_functions(connection: sqlite3.Connection, _folder: Path) -> None:
 
 # The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
 # new version, and so is another Unicode ("14.0.0"), where characters are spelled that were unknown before.
-_VERSION: Final = 60_000 + int(unicodedata.unidata_version.replace(".", ""))
+_VERSION: Final = 70_000 + int(unicodedata.unidata_version.replace(".", ""))
 _TABLES: Final = Tables(
     "search index",
     version=_VERSION,
@@ -95,6 +103,8 @@ _MARK: Final = "epoch, seq, end, chars, left_out"
 _MARK_TYPES: Final = (str, int, int, int, int)
 # A round ends early where lines were added meanwhile.
 _ROUNDS_MAX: Final = 4
+# The texts that leave the index where it has no room, those first that are missed least.
+_LEAVING: Final = (Part.OUTPUT, Part.ARGUMENTS, Part.MESSAGE)
 _ADD: Final = """
 INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, size, mark, text)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -199,6 +209,9 @@ class TextIndex:
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
         """Remember the path; the first use opens or creates the file."""
         self.file = GuardedDatabase(path, _TABLES, on_trouble)
+        self.bytes_max = INDEX_BYTES_MAX
+        """Bound of the file's bytes; the log beside it is small."""
+        self._folder = path.parent
 
     def close(self) -> None:
         """Close the file."""
@@ -233,21 +246,28 @@ class TextIndex:
     def put(self, session_id: str, mark: Indexed, texts: Sequence[Text], *, anew: bool) -> None:
         """Add lines of a session and record the indexed part, in one transaction.
 
-        With `anew` the earlier lines of the session are removed first.
+        With `anew` the earlier lines of the session are removed first. Raises StorageError, also while the disk is
+        almost full: the sessions need its last room.
         """
+        if texts:
+            self._require_free()
 
         def store(connection: sqlite3.Connection) -> None:
             if anew:
                 _drop(connection, session_id)
-            number = _number(connection, session_id, mark)
+            cuts = _cuts(connection)
+            is_cut = any(line.time < cuts.get(line.said.part, 0) for line in texts)
+            number = _number(connection, session_id, mark, is_cut=is_cut)
             tools = _Tools(connection, number)
             for line in texts:
-                said, place = line.said, line.place
+                said, place, tool = line.said, line.place, tools.name_of(line.said)
+                if line.time < cuts.get(said.part, 0):
+                    continue
                 row = connection.execute(
                     _ADD,
                     (
                         *(number, line.seq, line.entry_id, said.part, said.role),
-                        *(tools.name_of(said), tools.call_of(said), line.time),
+                        *(tool, tools.call_of(said), line.time),
                         *((None,) * 3 if place is None else structs.astuple(place)),
                         _packed(said.text),
                     ),
@@ -285,6 +305,13 @@ class TextIndex:
         count = self._left()
         if not count:
             return
+        yield from self._merged()
+        self.file.erase(lambda _connection: None)
+        done = "UPDATE removals SET erased = max(erased, ?)"
+        self.file.use(lambda connection: connection.execute(done, (count,)))
+
+    def _merged(self) -> Iterator[None]:
+        """Merge the segments of the indexes, so that removed words leave their pages; yield between steps."""
         for index in _INDEXES:
             for _ in range(_ROUNDS_MAX):
                 # A negative number of pages takes all segments into the merge, a positive one goes on with it.
@@ -295,9 +322,56 @@ class TextIndex:
                     yield
             else:
                 self.file.use(partial(_optimize, index=index))
-        self.file.erase(lambda _connection: None)
-        done = "UPDATE removals SET erased = max(erased, ?)"
-        self.file.use(lambda connection: connection.execute(done, (count,)))
+
+    def size(self) -> int:
+        """Return the bytes of the file that are in use."""
+        return self.file.use(_size)
+
+    def cuts(self) -> Mapping[Part, int]:
+        """Return the parts of which older texts are not searched, with the times in milliseconds since 1970."""
+        return {Part(part): before for part, before in self.file.use(_cuts).items()}
+
+    def take_back(self) -> None:
+        """Forget cuts that were made under a smaller bound, and let their sessions be read anew."""
+
+        def take(connection: sqlite3.Connection) -> None:
+            found = connection.execute(
+                "DELETE FROM cuts WHERE bytes_max < ? RETURNING part", (self.bytes_max,)
+            ).fetchall()
+            if found:
+                connection.execute("UPDATE sessions SET epoch = '' WHERE is_cut")
+
+        self.file.use(take)
+
+    def trimmed(self) -> Iterator[None]:
+        """Remove the texts for which there is no room, the oldest outputs first; yield between steps."""
+        if self.size() <= self.bytes_max:
+            return
+        # With some room the next texts do not begin it all over.
+        goal = self.bytes_max // 10 * 9
+        for part in _LEAVING:
+            has_more = True
+            while has_more and (excess := self.size() - goal) > 0:
+                while has_more and excess > 0:
+                    gone = self.file.use(partial(_leave, part=part, bytes_max=self.bytes_max))
+                    has_more = gone > 0
+                    # The words and places of a text take about as much as the text; merges free that.
+                    excess -= 2 * gone
+                    yield
+                yield from self._merged()
+        while self.file.use(_give_back):
+            yield
+
+    def _require_free(self) -> None:
+        """Raise StorageError if the disk is almost full."""
+        with suppress(OSError):
+            found = os.statvfs(self._folder)
+            if found.f_bavail * found.f_frsize < INDEX_FREE_BYTES:
+                text = (
+                    f"the disk of {self._folder} is almost full, so no more text is made searchable:"
+                    f" make {INDEX_FREE_BYTES // 1024**2} MiB free"
+                )
+                raise StorageError(text, errno="ENOSPC", path=str(self._folder), retryable=True)
 
     def _left(self) -> int:
         """Return up to which removal words are to be erased; 0 where all are erased."""
@@ -433,12 +507,13 @@ def _indexed(row: Sequence[Any]) -> Indexed:
     return Indexed(epoch, seq, end, chars, bool(left_out))
 
 
-def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed) -> int:
+def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed, *, is_cut: bool) -> int:
     row = connection.execute(
-        f"INSERT INTO sessions (session_id, {_MARK}) VALUES (?, ?, ?, ?, ?, ?) "  # noqa: S608
+        f"INSERT INTO sessions (session_id, {_MARK}, is_cut) VALUES (?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
         "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, "
-        "end = excluded.end, chars = excluded.chars, left_out = excluded.left_out RETURNING number",
-        (session_id, mark.epoch, mark.seq, mark.end, mark.chars, mark.left_out),
+        "end = excluded.end, chars = excluded.chars, left_out = excluded.left_out, "
+        "is_cut = max(is_cut, excluded.is_cut) RETURNING number",
+        (session_id, mark.epoch, mark.seq, mark.end, mark.chars, mark.left_out, is_cut),
     ).fetchone()
     return int(row[0])
 
@@ -449,17 +524,65 @@ def _drop(connection: sqlite3.Connection, session_id: str, rows_max: int = -1) -
         "SELECT row FROM entries WHERE number = (SELECT number FROM sessions WHERE session_id = ?) LIMIT ?",
         (session_id, rows_max),
     ).fetchall()
-    # An index asks its view for what it removes, so the text goes last.
-    for table, column in (*((index, "rowid") for index in _INDEXES), ("entries", "row")):
-        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", rows)  # noqa: S608 - our names
-    if rows:
-        connection.execute("UPDATE removals SET count = count + 1")
+    _remove(connection, rows)
     if len(rows) == rows_max:
         # A session that has lost lines is current no more, whatever becomes of the next step.
         connection.execute("UPDATE sessions SET epoch = '' WHERE session_id = ?", (session_id,))
         return True
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
     return False
+
+
+def _remove(connection: sqlite3.Connection, rows: Sequence[tuple[int]]) -> None:
+    # An index asks its view for what it removes, so the text goes last.
+    for table, column in (*((index, "rowid") for index in _INDEXES), ("entries", "row")):
+        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", rows)  # noqa: S608 - our names
+    if rows:
+        connection.execute("UPDATE removals SET count = count + 1")
+
+
+def _leave(connection: sqlite3.Connection, part: Part, bytes_max: int) -> int:
+    """Remove the oldest texts of a part for a bound; return how many bytes they have, 0 if there are none."""
+    found = connection.execute(
+        "SELECT row, number, time, length(text) FROM entries WHERE part = ? ORDER BY time LIMIT ?",
+        (part, REMOVED_ROWS_MAX),
+    ).fetchall()
+    if not found:
+        return 0
+    rows, numbers, times, sizes = zip(*found, strict=True)
+    connection.executemany(
+        "UPDATE sessions SET is_cut = 1 WHERE number = ?", [(one,) for one in {*numbers}]
+    )
+    _remove(connection, [(row,) for row in rows])
+    connection.execute(
+        "INSERT INTO cuts VALUES (?, ?, ?) ON CONFLICT (part) DO UPDATE"
+        " SET before = max(before, excluded.before), bytes_max = excluded.bytes_max",
+        (part, times[-1] + 1, bytes_max),
+    )
+    return sum(sizes) + 1
+
+
+def _cuts(connection: sqlite3.Connection) -> dict[int, int]:
+    found = connection.execute("SELECT part, before FROM cuts").fetchall()
+    for row in found:
+        require_types(row, (int, int))
+    return dict(found)
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    (pages,), (free,), (size,) = (
+        connection.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _give_back(connection: sqlite3.Connection) -> bool:
+    """Give free pages back to the disk; return whether more are left."""
+    connection.execute(f"PRAGMA incremental_vacuum({MERGE_PAGES})").fetchall()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (way,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    return bool(free and way)
 
 
 def _removals(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -330,6 +330,8 @@ class GuardedDatabase:
         try:
             # An empty file is not worth a wait: one that a power cut leaves damaged is made anew.
             connection.execute(f"PRAGMA synchronous = {'OFF' if is_new else 'NORMAL'}")
+            # Of effect in an empty file alone: pages that become free can be given back to the disk.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             self._prepare(connection)
             connection.execute("PRAGMA synchronous = NORMAL")

@@ -64,6 +64,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     connections_per_process: _Count = DEFAULT_BOUNDS.connections_per_process
     sessions_per_connection: _Count = DEFAULT_BOUNDS.sessions_per_connection
     buffered_bytes: _Bytes = DEFAULT_BOUNDS.buffered_bytes
+    index_bytes: _Bytes = DEFAULT_BOUNDS.index_bytes
     idle_session_seconds: _Seconds = DEFAULT_BOUNDS.idle_session_seconds
 
     def bounds(self, open_files: int) -> Bounds:
@@ -75,6 +76,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
             connections_per_process=self.connections_per_process,
             sessions_per_connection=self.sessions_per_connection,
             buffered_bytes=self.buffered_bytes,
+            index_bytes=self.index_bytes,
             idle_session_seconds=self.idle_session_seconds,
             open_files=open_files,
         )
@@ -174,6 +176,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.connections_per_process": "a whole number from 1",
     "limits.sessions_per_connection": "a whole number from 1",
     "limits.buffered_bytes": "bytes, from 1048576",
+    "limits.index_bytes": "bytes, from 1048576",
     "limits.idle_session_seconds": "seconds",
     "retention.preset": ", ".join(RETENTION_PRESETS),
     "retention.max_age_hours": "hours, 0 for off",

@@ -153,6 +153,7 @@ class Service:
     def bounds(self, bounds: Bounds) -> None:
         self.registry.eviction.bounds = bounds
         self.byte_budget.bytes_max = bounds.buffered_bytes
+        self.search.take_bound(bounds.index_bytes)
 
     @property
     def in_use(self) -> bool:

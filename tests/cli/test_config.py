@@ -33,6 +33,7 @@ connections = 30
 connections_per_process = 31
 sessions_per_connection = 32
 buffered_bytes = 33000000
+index_bytes = 34000000
 idle_session_seconds = 40.5
 
 [retention]
@@ -93,7 +94,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     assert configuration.store == "postgresql://db.example/agents?sslmode=verify-full"
     assert configuration.store_password_command == ("pass", "show", "db")
     assert configuration.limits == config_module.Limits(
-        10, 20, 30, 31, 32, 33_000_000, idle_session_seconds=40.5
+        10, 20, 30, 31, 32, 33_000_000, 34_000_000, idle_session_seconds=40.5
     )
     assert configuration.retention.max_age_hours == 50
     assert configuration.defaults.model == "m-1"

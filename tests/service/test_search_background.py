@@ -16,6 +16,7 @@ from sessiond.catalog.fulltext import Indexed, Text
 from sessiond.catalog.rows import Known
 from sessiond.daemon.retention_timer import keep_index
 from sessiond.errors import StorageError
+from sessiond.limits import INDEX_BYTES_MAX
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.files.line_texts import LineTexts
 from sessiond.testing.daemon import Daemon
@@ -88,6 +89,11 @@ async def search(wire: Wire, **asked: Any) -> tuple[list[str], dict[str, Any] | 
     return sorted(hit["session_id"] for hit in found["hits"]), found.get("looking")
 
 
+async def at_once(wire: Wire) -> bool:
+    """Return whether a search that need not be whole has all sessions, and says so."""
+    return await search(wire, whole=False) == (IDS, None)
+
+
 async def held(daemon: Daemon, reading: Reading, at: str, tasks: Any) -> None:
     """Begin the work in the background, up to a session."""
     reading.held = at
@@ -101,7 +107,7 @@ async def test_sessions_are_read_before_the_first_search(daemon: Daemon, reading
         await eventually(lambda: len(reading.read) == len(IDS))
         assert reading.read == IDS[::-1]
         assert await search(wire) == (IDS, None)
-        assert await search(wire, whole=False) == (IDS, None)
+        await eventually(lambda: at_once(wire))
         assert len(reading.read) == len(IDS)
         tasks.cancel_scope.cancel()
 
@@ -117,12 +123,7 @@ async def test_a_search_that_need_not_be_whole_has_what_is_read_and_says_how_far
         index = (await wire.call("server/stats"))["index"]
         assert (index["read"], index["to_read"], index["problem"]) == (2, 4, None)
         reading.released.set()
-
-        async def is_over() -> bool:
-            return (await search(wire, whole=False))[1] is None
-
-        await eventually(is_over)
-        assert await search(wire, whole=False) == (IDS, None)
+        await eventually(lambda: at_once(wire))
         assert sorted(reading.read) == IDS
         assert (await wire.call("server/stats"))["index"]["to_read"] is None
         tasks.cancel_scope.cancel()
@@ -209,3 +210,49 @@ async def test_a_session_is_read_on_behind_the_batches_that_are_indexed(
         assert len((await search(wire, session_id=SESSION))[0]) == 7
         await daemon.service.search.catch_up(NoClient())
         assert (await wire.call("server/stats"))["index"]["problem"] is None
+
+
+async def test_what_has_no_room_is_named(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, REMOVED_ROWS_MAX=2)
+    async with daemon.connect() as wire:
+        await create(wire, SESSION, persist="immediate")
+        hay = " ".join(f"word{number}" for number in range(3_000))
+        for day in range(1, 29):
+            output = {"role": "tool", "tool_call_id": "c", "content": f"needle{day} {hay}"}
+            time = f"2026-02-{day:02}T10:00:00.000Z"
+            entry = {"type": "message", "timestamp": time, "message": output}
+            await wire.call("append", session_id=SESSION, entries=[entry])
+        asked = {"query": "needle", "session_id": SESSION}
+        found = await wire.call("session/search", **asked)
+        assert (len(found["hits"]), "unsearched" in found) == (28, False)
+        index = (await wire.call("server/stats"))["index"]
+        assert (index["bytes_max"], index["unsearched"]) == (INDEX_BYTES_MAX, [])
+        daemon.service.search.take_bound(index["bytes"] // 2)
+        await daemon.service.search.catch_up(NoClient())
+        index = (await wire.call("server/stats"))["index"]
+        assert index["bytes"] <= index["bytes_max"]
+        found = await wire.call("session/search", **asked)
+        first = 29 - len(found["hits"])
+        before = f"2026-02-{first - 1:02}T10:00:00.001Z"
+        assert 1 < first < 29
+        assert found["unsearched"] == [{"texts": "outputs", "before": before}]
+        assert index["unsearched"] == found["unsearched"]
+        daemon.service.search.take_bound(INDEX_BYTES_MAX)
+        found = await wire.call("session/search", **asked)
+        assert (len(found["hits"]), "unsearched" in found) == (28, False)
+
+
+async def test_a_disk_that_is_almost_full_gets_no_index_and_takes_appends(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon.connect() as wire:
+        await create(wire, SESSION)
+        with monkeypatch.context() as patch:
+            set_limits(patch, INDEX_FREE_BYTES=1 << 60)
+            with pytest.raises(StorageError, match="almost full"):
+                await daemon.service.search.catch_up(NoClient())
+            problem = (await wire.call("server/stats"))["index"]["problem"]
+            assert "almost full" in problem
+            await say(wire, "needle", session_id=SESSION)
+        await daemon.service.search.catch_up(NoClient())
+        assert (await search(wire, session_id=SESSION))[0] == [SESSION]

@@ -21,7 +21,7 @@ from sessiond.methods._shared.common import (
     require_time,
 )
 from sessiond.model.ids import SessionId
-from sessiond.model.searched import Speaker
+from sessiond.model.searched import Speaker, Unsearched
 from sessiond.model.times import TimeText, unix_ms
 from sessiond.service.listing.pages import LookProgress
 from sessiond.service.store.listed import Unreadable
@@ -49,11 +49,13 @@ class SearchResult(Struct, frozen=True):
     """Hits, best first, and sessions of roots that could not be read; left out if all could.
 
     `looking` tells of sessions that are being read behind an answer that need not be whole; left out behind their end.
+    `unsearched` are texts for which the index has no room; left out if there are none.
     """
 
     hits: list[Found]
     unreadable: list[Unreadable] | UnsetType = UNSET
     looking: LookProgress | UnsetType = UNSET
+    unsearched: list[Unsearched] | UnsetType = UNSET
 
 
 def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
@@ -80,7 +82,9 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
     async def search() -> SearchResult:
         find = client.service.search.find
         found = await find(match, query, filters, limit, call, whole=params.whole)
-        return SearchResult(found.hits, found.unread or UNSET, found.looking or UNSET)
+        return SearchResult(
+            found.hits, found.unread or UNSET, found.looking or UNSET, found.unsearched or UNSET
+        )
 
     client.service.look(call, search)
     return DEFERRED

@@ -223,7 +223,8 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("Trashed", "TrashedSession", "session_id path title? cwd? origin? bytes="),
     ("TrashPage", "TrashResult", "sessions next_cursor?"),
     ("Hit", "Found", "session_id entry_id seq snippet= tool? checked=true"),
-    ("SearchAnswer", "SearchResult", "hits unreadable= looking?"),
+    ("Unsearched", "Unsearched", "texts before"),
+    ("SearchAnswer", "SearchResult", "hits unreadable= looking? unsearched="),
     (
         "ForestNode",
         "ForestNode",

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 from anyio import to_thread
@@ -33,6 +33,7 @@ from sessiond.catalog.query import Query
 from sessiond.catalog.rows import NOTHING, Known
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import GLANCE_SECONDS
+from sessiond.model.searched import Part, Unsearched
 from sessiond.model.times import rfc3339
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.pages import LookProgress
@@ -45,6 +46,11 @@ from sessiond.visible import printable
 __all__ = ["IndexStatistics", "Search"]
 
 _OVER: Final = object()
+_KINDS: Final[Mapping[Part, Literal["outputs", "arguments", "messages"]]] = {
+    Part.OUTPUT: "outputs",
+    Part.ARGUMENTS: "arguments",
+    Part.MESSAGE: "messages",
+}
 
 
 class _Stock(Struct, frozen=True):
@@ -58,20 +64,28 @@ class IndexStatistics(Struct, frozen=True):
     """Figures of the search index.
 
     `read` of `to_read` sessions are read while the index is made or brought up to date in the background; otherwise
-    both are null. `problem` says why that ended early, or is null.
+    both are null. `problem` says why that ended early, or is null. `bytes` is null before the first search,
+    and before the work in the background.
     """
 
     read: int | None
     to_read: int | None
     problem: str | None
+    bytes: int | None
+    bytes_max: int
+    unsearched: list[Unsearched]
 
 
 class FoundHits(Struct, frozen=True):
-    """The best hits, what of the roots could not be read, and how far a reading is that goes on behind them."""
+    """The best hits, what of the roots could not be read, and how far a reading is that goes on behind them.
+
+    `unsearched` are texts for which the index has no room.
+    """
 
     hits: list[Found]
     unread: list[Unreadable]
     looking: LookProgress | None
+    unsearched: list[Unsearched]
 
 
 class Search:
@@ -91,6 +105,14 @@ class Search:
         self._reading: LookProgress | None = None
         """Progress of the work in the background; None while nothing is read there."""
         self._problem: str | None = None
+        self._bytes: int | None = None
+        self._unsearched: list[Unsearched] = []
+
+    def take_bound(self, bytes_max: int) -> None:
+        """Let the index have so many bytes."""
+        if bytes_max != self._index.bytes_max:
+            self._index.bytes_max = bytes_max
+            self.is_due.set()
 
     async def find(  # noqa: PLR0913 - what is asked, where, and by whom
         self,
@@ -139,9 +161,17 @@ class Search:
             self.is_due.set()
         assert there is not None, "a glance has a stock too"
         hits = await to_thread.run_sync(self._index.find, match, there.wanted, limit, filters)
-        return FoundHits(
-            await to_thread.run_sync(self._checked, hits, there.known), unread, looking
-        )
+        checked = await to_thread.run_sync(self._checked, hits, there.known)
+        await to_thread.run_sync(self._weigh)
+        return FoundHits(checked, unread, looking, self._unsearched)
+
+    def _weigh(self) -> None:
+        """Note how large the index is, and what it has no room for. Blocking."""
+        self._bytes = self._index.size()
+        self._unsearched = [
+            Unsearched(_KINDS[part], rfc3339(before / 1000))
+            for part, before in self._index.cuts().items()
+        ]
 
     async def catch_up(self, asker: Asker) -> None:
         """Index what the index lacks of all sessions; give way to searches, and rest between. Raises StorageError."""
@@ -169,6 +199,7 @@ class Search:
                 began = self._monotonic()
                 step = await to_thread.run_sync(next, work, None)
                 if step is None:
+                    await to_thread.run_sync(self._weigh)
                     return True
                 self._reading = step
                 await anyio.sleep(self._monotonic() - began)
@@ -182,6 +213,9 @@ class Search:
             read=None if far is None else far.done,
             to_read=None if far is None else far.total,
             problem=self._problem,
+            bytes=self._bytes,
+            bytes_max=self._index.bytes_max,
+            unsearched=self._unsearched,
         )
 
     async def erase_removed(self, asker: Asker) -> None:
@@ -226,6 +260,16 @@ class Search:
         ]
 
     def _catch_up(self, there: _Stock, unread: list[Unreadable]) -> Iterator[LookProgress]:
+        """Index what the index lacks of the wanted sessions, and keep the index within its bound; as `_read_behind`."""
+        self._index.take_back()
+        for _ in self._index.trimmed():
+            yield LookProgress(0, None, None)
+        for far in self._read_behind(there, unread):
+            yield far
+            for _ in self._index.trimmed():
+                yield far
+
+    def _read_behind(self, there: _Stock, unread: list[Unreadable]) -> Iterator[LookProgress]:
         """Index what the index lacks of the wanted sessions, and remove deleted ones.
 
         A root of which a session cannot be read is not read on in this search. Its session is added to `unread`.
