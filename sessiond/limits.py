@@ -565,11 +565,14 @@ STATE_REVISIONS_RESERVED: Final = 65_536
 # may be set meanwhile.
 STATE_LOOK_SECONDS: Final = 60.0
 
-# dialects: characters of one entry that enter the search index, and of the arguments or the output of one call.
+# dialects: characters of one entry that enter the search index, and of the arguments or the output of one call; of an
+# output half of them are those of its end.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
 SEARCH_TOOL_CHARS_MAX: Final = 32_768
-# service: bytes of one text of a very long line of another agent that a search takes, enough for these characters.
+# service: bytes of one text of a very long line of another agent that a search takes, enough for these characters, and
+# of the text's end.
 SEARCH_TEXT_BYTES: Final = 6 * SEARCH_TEXT_CHARS_MAX
+SEARCH_END_BYTES: Final = 6 * SEARCH_TOOL_CHARS_MAX // 2
 # service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end
 # that are looked through, and how many at a time; of a piece with more lines, so many at each of its ends.
 AGENT_LIST_BYTES_MAX: Final = 256 * 1024
