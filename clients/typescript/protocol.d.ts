@@ -1813,9 +1813,14 @@ export interface RootInfo {
   reason: string | null;
   indexed_chars: number;
   index_full: boolean;
+  outputs: boolean;
 }
 
-/** Action, and the folder that is added or removed; `kind` is the dialect of its program. */
+/**
+ * Action, and the folder that is added or removed; `kind` is the dialect of its program. `outputs`
+ * false leaves the outputs of tools in its sessions out of searches; it can be added again to
+ * change that.
+ */
 export interface RootsParams {
   /** Default: "list". */
   action?: "add" | "list" | "remove";
@@ -1823,6 +1828,8 @@ export interface RootsParams {
   path?: string | null;
   /** Default: null. */
   kind?: string | null;
+  /** Default: null. */
+  outputs?: boolean | null;
   _meta?: RequestMeta | null;
 }
 

@@ -46,6 +46,7 @@ CREATE TABLE sessions (
     end INTEGER NOT NULL,
     chars INTEGER NOT NULL,
     left_out INTEGER NOT NULL,
+    outputs INTEGER NOT NULL,
     is_cut INTEGER NOT NULL
 );
 CREATE TABLE entries (
@@ -99,8 +100,8 @@ _TABLES: Final = Tables(
     "CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
     arrive=_bring_functions,
 )
-_MARK: Final = "epoch, seq, end, chars, left_out"
-_MARK_TYPES: Final = (str, int, int, int, int)
+_MARK: Final = "epoch, seq, end, chars, left_out, outputs"
+_MARK_TYPES: Final = (str, int, int, int, int, int)
 # A round ends early where lines were added meanwhile.
 _ROUNDS_MAX: Final = 4
 # The texts that leave the index where it has no room, those first that are missed least.
@@ -137,7 +138,7 @@ class Indexed(Struct, frozen=True):
     """The part of a session that is indexed: up to line `seq`, which ends before byte `end`.
 
     `chars` counts the characters of its text. Of a session that is `left_out` nothing is indexed, and
-    it has at least so many.
+    it has at least so many. `outputs` is false for a session whose outputs of tools are not indexed.
     """
 
     epoch: str
@@ -145,6 +146,7 @@ class Indexed(Struct, frozen=True):
     end: int
     chars: int = 0
     left_out: bool = False
+    outputs: bool = True
 
 
 class LinePlace(Struct, frozen=True):
@@ -291,6 +293,13 @@ class TextIndex:
         for session_id in session_ids:
             while self.file.use(partial(_drop, session_id=session_id, rows_max=REMOVED_ROWS_MAX)):
                 pass
+
+    def drop_outputs(self, session_id: str) -> bool:
+        """Remove some outputs of a session, which is to have none; return whether more are left.
+
+        Their words leave the pages of the file with `erased`.
+        """
+        return self.file.use(partial(_drop_outputs, session_id=session_id))
 
     @property
     def leaves_words(self) -> bool:
@@ -503,17 +512,17 @@ def _unpacked(kept: object) -> str:
 
 def _indexed(row: Sequence[Any]) -> Indexed:
     require_types(row, _MARK_TYPES)
-    epoch, seq, end, chars, left_out = row
-    return Indexed(epoch, seq, end, chars, bool(left_out))
+    epoch, seq, end, chars, left_out, outputs = row
+    return Indexed(epoch, seq, end, chars, bool(left_out), bool(outputs))
 
 
 def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed, *, is_cut: bool) -> int:
     row = connection.execute(
-        f"INSERT INTO sessions (session_id, {_MARK}, is_cut) VALUES (?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+        f"INSERT INTO sessions (session_id, {_MARK}, is_cut) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
         "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, "
         "end = excluded.end, chars = excluded.chars, left_out = excluded.left_out, "
-        "is_cut = max(is_cut, excluded.is_cut) RETURNING number",
-        (session_id, mark.epoch, mark.seq, mark.end, mark.chars, mark.left_out, is_cut),
+        "outputs = excluded.outputs, is_cut = max(is_cut, excluded.is_cut) RETURNING number",
+        (session_id, *structs.astuple(mark), is_cut),
     ).fetchone()
     return int(row[0])
 
@@ -531,6 +540,22 @@ def _drop(connection: sqlite3.Connection, session_id: str, rows_max: int = -1) -
         return True
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
     return False
+
+
+def _drop_outputs(connection: sqlite3.Connection, session_id: str) -> bool:
+    found = connection.execute(
+        "SELECT row, text FROM entries WHERE part = ? AND number ="
+        " (SELECT number FROM sessions WHERE session_id = ?) LIMIT ?",
+        (Part.OUTPUT, session_id, REMOVED_ROWS_MAX),
+    ).fetchall()
+    _remove(connection, [(row,) for row, _ in found])
+    chars = sum(len(_unpacked(text)) for _, text in found)
+    has_more = len(found) == REMOVED_ROWS_MAX
+    connection.execute(
+        "UPDATE sessions SET chars = max(0, chars - ?), outputs = ? WHERE session_id = ?",
+        (chars, has_more, session_id),
+    )
+    return has_more
 
 
 def _remove(connection: sqlite3.Connection, rows: Sequence[tuple[int]]) -> None:
@@ -559,7 +584,7 @@ def _leave(connection: sqlite3.Connection, part: Part, bytes_max: int) -> int:
         " SET before = max(before, excluded.before), bytes_max = excluded.bytes_max",
         (part, times[-1] + 1, bytes_max),
     )
-    return sum(sizes) + 1
+    return int(sum(sizes)) + 1
 
 
 def _cuts(connection: sqlite3.Connection) -> dict[int, int]:

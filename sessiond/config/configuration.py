@@ -136,6 +136,13 @@ class Secrets(Struct, frozen=True, forbid_unknown_fields=True):
 
 _Folders = tuple[Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")], ...]
 
+
+class Searches(Struct, frozen=True, forbid_unknown_fields=True):
+    """Roots of whose sessions no output of a tool is searched."""
+
+    no_outputs: _Folders = ()
+
+
 _LISTS: Final = (_Words, _Folders, _Patterns)
 # The word of `store` for files of the profile, which a setting shows as no value.
 _FILES: Final = "files"
@@ -157,6 +164,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     summarizer: Summarizer = Summarizer()
     export: Export = Export()
     secrets: Secrets = Secrets()
+    search: Searches = Searches()
     roots: Mapping[str, _Folders] = {}
     """Folders of session files, by the dialect of the program that makes files there."""
 
@@ -193,6 +201,8 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "export.redact": "a list of regular expressions; in the environment, such a list as JSON",
     "secrets.key_command": "a list of texts, the program first; in the environment, such a list as JSON",
     "secrets.key_file": "an absolute path or one that begins with ~/",
+    "search.no_outputs": "a list of folders, each an absolute path or one that begins with ~/; in the environment,"
+    " such a list as JSON",
 } | dict.fromkeys(
     (f"roots.{kind}" for kind in ROOT_KINDS),
     "a list of folders, each an absolute path or one that begins with ~/; in the environment, such"

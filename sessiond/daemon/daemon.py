@@ -115,7 +115,7 @@ class Daemon:
         files = FileStore(self._layout, self._files, environment)
         store: SessionStore = files
         try:
-            await to_thread.run_sync(files.profile.roots.configure, self._tuning.current.roots)
+            await to_thread.run_sync(files.profile.roots.configure, *self._tuning.root_settings)
             await to_thread.run_sync(remove_half_made, files)
             await to_thread.run_sync(settle_notes, files)
             await to_thread.run_sync(remove_stray_indexes, files)

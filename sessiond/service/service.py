@@ -160,13 +160,15 @@ class Service:
         """True if a client is connected, or a session would be lost with the daemon."""
         return bool(self.clients) or self.registry.any_in_memory
 
-    def configure_roots(self, folders: Mapping[str, Sequence[str]]) -> None:
-        """Take over the roots of another configuration, by kind."""
+    def configure_roots(
+        self, folders: Mapping[str, Sequence[str]], no_outputs: Sequence[str]
+    ) -> None:
+        """Take over the roots of another configuration, by kind, and those of which no outputs are searched."""
 
         async def configure() -> None:
             try:
                 with as_outage():
-                    await self.roots.configure(folders)
+                    await self.roots.configure(folders, no_outputs)
             except StorageError as error:
                 self.environment.report_trouble(f"the configured roots are not in force: {error}")
 

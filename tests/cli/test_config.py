@@ -63,6 +63,9 @@ timeout_seconds = 80
 key_command = ["pass", "show", "key"]
 key_file = "~/my.key"
 
+[search]
+no_outputs = ["~/pi"]
+
 [roots]
 """
 
@@ -112,6 +115,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     assert configuration.export.redact == ("sk-[a-z]+",)
     assert configuration.secrets.key_command == ("pass", "show", "key")
     assert configuration.secrets.key_file == "~/my.key"
+    assert configuration.search.no_outputs == ("~/pi",)
     assert configuration.roots["pi"] == ("~/pi", "/x")
     assert configuration.roots.keys() == set(ROOT_KINDS)
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
@@ -338,6 +342,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "summarizer": config_module.Summarizer,
         "export": config_module.Export,
         "secrets": config_module.Secrets,
+        "search": config_module.Searches,
     }
     keys = {name for name in structs.asdict(Configuration()) if name not in {*sections, "roots"}}
     keys |= {f"roots.{kind}" for kind in ROOT_KINDS}

@@ -260,7 +260,7 @@ RESULTS: Final[tuple[Row, ...]] = (
     (
         "Root",
         "RootInfo",
-        "path kind sessions? bytes= added= configured= reason? indexed_chars= index_full=",
+        "path kind sessions? bytes= added= configured= reason? indexed_chars= index_full= outputs=true",
     ),
     ("RootPage", "RootsResult", "roots"),
 )

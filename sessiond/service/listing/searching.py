@@ -9,7 +9,10 @@ A search that need not be whole begins to read what the index lacks, and leaves 
 
 Rule 3: a session without a file is never indexed, nor is a line that is not on disk yet.
 
-Rule 4: the sessions of a root have at most ROOT_TEXT_CHARS_MAX characters in the index. The session whose
+Rule 4: outputs of tools leave the index before the next answer where a root has none searched, and are read again
+where it has.
+
+Rule 5: the sessions of a root have at most ROOT_TEXT_CHARS_MAX characters in the index. The session whose
 text has no room is left out, with all sessions of the root that were written before it.
 """
 
@@ -37,7 +40,7 @@ from sessiond.model.searched import Part, Unsearched
 from sessiond.model.times import rfc3339
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.pages import LookProgress
-from sessiond.service.listing.root_rooms import RootRooms
+from sessiond.service.listing.root_rooms import Place, RootRooms
 from sessiond.service.ports import Asker
 from sessiond.service.store.listed import TextsChanged, Unreadable
 from sessiond.service.store.session_store import SessionStore
@@ -279,6 +282,7 @@ class Search:
         self._index.forget(indexed.keys() - there.known.keys())
         places, wanted = RootRooms(self._store.whereabouts), frozenset(there.wanted)
         concerned = [there.known[one] for one in there.known if one in wanted or one in indexed]
+        indexed |= self._without_outputs(concerned, indexed, places)
         concerned.sort(key=_newest_first)
         behind = {
             known.session_id: known
@@ -301,7 +305,7 @@ class Search:
                         pass
                     continue
                 if not (found.left_out or room.fits(chars)):
-                    self._leave_out(known, chars)
+                    self._leave_out(known, chars, outputs=found.outputs)
                 room.take(chars)
             elif session_id in behind:
                 for _ in self._read(known, places, unread):
@@ -326,16 +330,32 @@ class Search:
             room.is_stuck = True
             unread.append(Unreadable(printable(known.path), str(error)))
 
+    def _without_outputs(
+        self, concerned: list[Known], indexed: Mapping[str, Indexed], places: RootRooms
+    ) -> dict[str, Indexed]:
+        """Remove the outputs that are not to be searched; return what is indexed of their sessions now."""
+        changed = dict[str, Indexed]()
+        for known in concerned:
+            session_id = known.session_id
+            found = indexed.get(session_id)
+            if found is not None and found.outputs and not places.at(known).outputs:
+                while self._index.drop_outputs(session_id):
+                    pass
+                changed[session_id] = self._index.indexed_of(session_id) or found
+        return changed
+
     def _is_current(self, indexed: Indexed | None, known: Known, places: RootRooms) -> bool:
-        if indexed is None or indexed.epoch != known.mark.epoch:
+        place = places.at(known)
+        if indexed is None or (indexed.epoch, indexed.outputs) != (known.mark.epoch, place.outputs):
             return False
-        if places.at(known).is_agents:
+        if place.is_agents:
             # Both are 0 for a file that was just being written.
             return 0 < indexed.end == known.end
         return indexed.seq == known.mark.seen_seq
 
-    def _leave_out(self, known: Known, chars: int) -> None:
-        mark = Indexed(known.mark.epoch, known.mark.seen_seq, known.end, chars, left_out=True)
+    def _leave_out(self, known: Known, chars: int, *, outputs: bool) -> None:
+        epoch, seq = known.mark.epoch, known.mark.seen_seq
+        mark = Indexed(epoch, seq, known.end, chars, left_out=True, outputs=outputs)
         self._index.put(known.session_id, mark, (), anew=True)
 
     def _add(self, known: Known, places: RootRooms) -> Generator[None, None, int]:
@@ -345,7 +365,7 @@ class Search:
         """
         place = places.at(known)
         indexed = self._index.indexed_of(known.session_id)
-        if indexed is not None and not _goes_on(indexed, known, is_agents=place.is_agents):
+        if indexed is not None and not _goes_on(indexed, known, place):
             indexed = None
         anew = indexed is None
         chars = 0 if indexed is None else indexed.chars
@@ -353,11 +373,14 @@ class Search:
             for number, (mark, texts) in enumerate(self._store.texts_behind(known, indexed)):
                 if number:
                     yield
+                if not place.outputs:
+                    texts = [text for text in texts if text.said.part is not Part.OUTPUT]
                 chars += sum(text.chars for text in texts)
                 if place.room is not None and not place.room.fits(chars):
-                    self._leave_out(known, chars)
+                    self._leave_out(known, chars, outputs=place.outputs)
                     return chars
-                self._index.put(known.session_id, replace(mark, chars=chars), texts, anew=anew)
+                mark = replace(mark, chars=chars, outputs=place.outputs)
+                self._index.put(known.session_id, mark, texts, anew=anew)
                 anew = False
         except (TextsChanged, StorageError) as error:
             if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
@@ -380,9 +403,10 @@ def _progress(total: int, behind: Mapping[str, Known]) -> LookProgress:
     return LookProgress(total - len(behind), total, until)
 
 
-def _goes_on(indexed: Indexed, known: Known, *, is_agents: bool) -> bool:
-    is_behind = is_agents or indexed.seq < known.mark.seen_seq
-    return indexed.epoch == known.mark.epoch and is_behind and not indexed.left_out
+def _goes_on(indexed: Indexed, known: Known, place: Place) -> bool:
+    is_behind = place.is_agents or indexed.seq < known.mark.seen_seq
+    is_same = (indexed.epoch, indexed.outputs) == (known.mark.epoch, place.outputs)
+    return is_same and is_behind and not indexed.left_out
 
 
 def _newest_first(known: Known) -> tuple[bool, int, str]:

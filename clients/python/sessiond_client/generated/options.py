@@ -220,12 +220,15 @@ class SwitchOptions(Timed, total=False):
 class RootsOptions(Timed, total=False):
     """Optional parameters of catalog/roots.
 
-    Action, and the folder that is added or removed; `kind` is the dialect of its program.
+    Action, and the folder that is added or removed; `kind` is the dialect of its program. `outputs`
+    false leaves the outputs of tools in its sessions out of searches; it can be added again to
+    change that.
     """
 
     action: Literal["add", "list", "remove"]
     path: str
     kind: str
+    outputs: bool
 
 
 class StateSetOptions(Timed, total=False):

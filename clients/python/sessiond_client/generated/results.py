@@ -1191,6 +1191,7 @@ class Root(Struct, frozen=True):
     reason: str | None = None
     indexed_chars: int = 0
     index_full: bool = False
+    outputs: bool = True
 
 
 class RootPage(Struct, frozen=True):
