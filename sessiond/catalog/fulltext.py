@@ -9,6 +9,10 @@ rows; with their places they would be twice as large. It asks the views `said` a
 make it from what was said, which is compressed.
 Rule 4: beyond `bytes_max` the oldest outputs of tools leave the index, then the oldest arguments, then the oldest
 messages. `cuts` says how old; what is older is not taken in again until the bound is raised.
+Rule 5: an index of another version is asked until today's has all sessions. That one is made beside it, in
+`search.sqlite.next`, and then takes its place by one renaming: a kill leaves one of them whole, and what is made goes
+on. The older one is asked in today's words, and where they do not fit it, it has no hits. Nothing can be removed from
+it, so it goes as a whole if it has what is to be removed.
 Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
@@ -18,16 +22,23 @@ import os
 import sqlite3
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, json, structs
 
-from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
+from sessiond.catalog.guarded import (
+    FAILURES,
+    GuardedDatabase,
+    Tables,
+    read_only,
+    remove_files,
+    require_types,
+)
 from sessiond.catalog.matching import Match
 from sessiond.catalog.pieces import indexable, pieces_in, spelled, words_in
 from sessiond.catalog.snippets import snippet
@@ -36,6 +47,8 @@ from sessiond.limits import INDEX_BYTES_MAX, INDEX_FREE_BYTES, MERGE_PAGES, REMO
 from sessiond.model.searched import Part, Searched
 
 __all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
+
+T = TypeVar("T")
 
 _SCHEMA: Final = """
 CREATE TABLE sessions (
@@ -210,7 +223,16 @@ class TextIndex:
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
         """Remember the path; the first use opens or creates the file."""
-        self.file = GuardedDatabase(path, _TABLES, on_trouble)
+        beside = path.with_name(f"{path.name}.next")
+        self._path = path
+        self._older = path if _version_of(path) not in {None, 0, _VERSION} else None
+        """An index of another version; None where there is none."""
+        self.is_beside = self._older is not None or (not path.exists() and beside.exists())
+        """True while the index is made beside the place that it is to take."""
+        if not self.is_beside:
+            with suppress(OSError):
+                remove_files(beside)
+        self.file = GuardedDatabase(beside if self.is_beside else path, _TABLES, on_trouble)
         self.bytes_max = INDEX_BYTES_MAX
         """Bound of the file's bytes; the log beside it is small."""
         self._folder = path.parent
@@ -288,11 +310,57 @@ class TextIndex:
     def forget(self, session_ids: Iterable[str]) -> None:
         """Remove sessions from the index, in steps between which other uses have their turn.
 
-        Their words leave the pages of the file with `erased`.
+        Their words leave the pages of the file with `erased`, and the index of another version goes if it has any.
         """
-        for session_id in session_ids:
+        gone = [*session_ids]
+        self.leave_older(gone)
+        for session_id in gone:
             while self.file.use(partial(_drop, session_id=session_id, rows_max=REMOVED_ROWS_MAX)):
                 pass
+
+    def take_place(self) -> None:
+        """Let the index, which has all sessions by now, take the place of that of another version. Raises StorageError."""
+        if self.is_beside:
+            self.file.take_place(self._path)
+            self.is_beside, self._older = False, None
+
+    def leave_older(self, session_ids: Iterable[str], *, outputs: bool = False) -> None:
+        """Remove the index of another version if it has one of these sessions; with `outputs`, one's outputs."""
+        ids = json.encode([*session_ids]).decode()
+        if self._older is None or ids == "[]":
+            return
+        ask = "SELECT 1 FROM sessions WHERE session_id IN (SELECT value FROM json_each(?))"
+        if outputs:
+            has = "SELECT 1 FROM entries WHERE entries.number = sessions.number AND part = 3"
+            ask += f" AND EXISTS ({has})"
+        if self._of_older(lambda connection: connection.execute(ask, (ids,)).fetchone(), (1,)):
+            self._remove_older(self._older)
+
+    def keep_older_of(self, session_ids: Set[str]) -> None:
+        """Remove the index of another version if it has a session besides these."""
+        if self._older is not None:
+            named = "SELECT session_id FROM sessions"
+            none: list[tuple[str]] = []
+            found = self._of_older(lambda connection: connection.execute(named).fetchall(), none)
+            if not {one for (one,) in found} <= session_ids:
+                self._remove_older(self._older)
+
+    def _remove_older(self, path: Path) -> None:
+        self._older = None
+        try:
+            remove_files(path)
+        except OSError as error:
+            text = f"{path} cannot be removed: {error.strerror}"
+            raise StorageError(text, errno="EIO", path=str(path)) from error
+
+    def _of_older(self, read: Callable[[sqlite3.Connection], T], usual: T) -> T:
+        """Return what `read` reads of the index of another version; `usual` where it does not fit that."""
+        if self._older is None:
+            return usual
+        try:
+            return read_only(self._older, read)
+        except (*FAILURES, OSError):
+            return usual
 
     def drop_outputs(self, session_id: str) -> bool:
         """Remove some outputs of a session, which is to have none; return whether more are left.
@@ -395,6 +463,7 @@ class TextIndex:
 
         Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
         """
+        self.leave_older([session_id])
         if self.file.is_there():
             self.forget([session_id])
             for _ in self.erased():
@@ -408,33 +477,59 @@ class TextIndex:
         Of these hits, those come first that have the words with the signs inside. Titles and messages come
         before arguments, and these before outputs; of hits that are as good as each other the newer one is first.
         """
-
-        ids = json.encode(tuple(wanted)).decode()
+        ids = tuple(wanted)
+        # Before the hits, or a session that comes meanwhile would be asked for in neither index.
+        newer = {*self.indexed()} if self._older is not None else set[str]()
+        hits = self.file.use(partial(_search, match=match, ids=ids, limit=limit, filters=filters))
+        if self._older is None or len(hits) == limit:
+            return hits
+        ids = tuple({*ids} - newer - {found.session_id for found, _ in hits})
 
         def search(connection: sqlite3.Connection) -> list[Hit]:
-            connection.execute("DELETE FROM wanted")
-            connection.execute(
-                "INSERT INTO wanted SELECT number FROM sessions"
-                " WHERE session_id IN (SELECT value FROM json_each(?))",
-                (ids,),
-            )
-            asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
-            find = _FIND_BOTH if match.words else _FIND_PIECES
-            find = find if match.pieces else _FIND_WORDS
-            rows_max = limit
-            while True:
-                rows = connection.execute(find, asked | {"limit": rows_max}).fetchall()
-                # Several parts of an entry may have the words, and the best one is shown.
-                best: dict[tuple[str, int], Sequence[Any]] = {}
-                for row in rows:
-                    if not match.pieces or match.holds(indexable(_unpacked(row[-1]))):
-                        best.setdefault((row[0], row[2]), row)
-                if len(best) >= limit or len(rows) < rows_max:
-                    hits = [_hit(row, match) for row in [*best.values()][:limit]]
-                    return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
-                rows_max *= 2
+            connection.executescript(_TABLES.temporary)
+            return _search(connection, match, ids, limit - len(hits), filters)
 
-        return self.file.use(search)
+        none: list[Hit] = []
+        return hits + self._of_older(search, none)
+
+
+def _search(
+    connection: sqlite3.Connection, match: Match, ids: Sequence[str], limit: int, filters: Filters
+) -> list[Hit]:
+    connection.execute("DELETE FROM wanted")
+    connection.execute(
+        "INSERT INTO wanted SELECT number FROM sessions"
+        " WHERE session_id IN (SELECT value FROM json_each(?))",
+        (json.encode(ids).decode(),),
+    )
+    asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
+    find = _FIND_BOTH if match.words else _FIND_PIECES
+    find = find if match.pieces else _FIND_WORDS
+    rows_max = limit
+    while True:
+        rows = connection.execute(find, asked | {"limit": rows_max}).fetchall()
+        # Several parts of an entry may have the words, and the best one is shown.
+        best: dict[tuple[str, int], Sequence[Any]] = {}
+        for row in rows:
+            if not match.pieces or match.holds(indexable(_unpacked(row[-1]))):
+                best.setdefault((row[0], row[2]), row)
+        if len(best) >= limit or len(rows) < rows_max:
+            hits = [_hit(row, match) for row in [*best.values()][:limit]]
+            return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
+        rows_max *= 2
+
+
+def _version_of(path: Path) -> int | None:
+    """Return the version of an index; None where no version can be read."""
+    try:
+        if not path.is_file():
+            return None
+        (found,) = read_only(
+            path, lambda one: one.execute("PRAGMA user_version").fetchone(), wait=0
+        )
+    except (*FAILURES, OSError):
+        return None
+    return int(found)
 
 
 def _hit(row: Sequence[Any], match: Match) -> tuple[int, Found, LinePlace | None]:

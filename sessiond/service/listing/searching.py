@@ -196,12 +196,15 @@ class Search:
             known = _listed(catalog)
             return _Stock(known, [*known])
 
+        unread: list[Unreadable] = []
         async with self.turn:
-            work = self._catch_up(await self._live_catalog.ask(stock, asker), [])
+            work = self._catch_up(await self._live_catalog.ask(stock, asker), unread)
             while True:
                 began = self._monotonic()
                 step = await to_thread.run_sync(next, work, None)
                 if step is None:
+                    if not unread:
+                        await to_thread.run_sync(self._index.take_place)
                     await to_thread.run_sync(self._weigh)
                     return True
                 self._reading = step
@@ -228,6 +231,7 @@ class Search:
 
         async with self.turn:
             known = await self._live_catalog.ask(_listed, asker)
+            await to_thread.run_sync(self._index.keep_older_of, known.keys())
             gone = (await to_thread.run_sync(self._index.indexed)).keys() - known.keys()
             await to_thread.run_sync(self._index.forget, gone)
             steps = self._index.erased()
@@ -335,6 +339,8 @@ class Search:
     ) -> dict[str, Indexed]:
         """Remove the outputs that are not to be searched; return what is indexed of their sessions now."""
         changed = dict[str, Indexed]()
+        bare = (known.session_id for known in concerned if not places.at(known).outputs)
+        self._index.leave_older(bare, outputs=True)
         for known in concerned:
             session_id = known.session_id
             found = indexed.get(session_id)
