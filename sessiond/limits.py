@@ -607,8 +607,10 @@ ROOT_TEXT_CHARS_MAX: Final = 500_000_000
 # the oldest messages. And bytes that the index leaves free on its disk: with less it takes no more text.
 INDEX_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 INDEX_FREE_BYTES: Final = 32 * 1024 * 1024
-# service: characters that one transaction adds to the search index.
+# service: characters that one transaction adds to the search index, and bytes of the lines that are read for it: a stop
+# of the daemon waits for one.
 SEARCH_BATCH_CHARS: Final = 2_000_000
+SEARCH_BATCH_BYTES: Final = 64 * 1024 * 1024
 # catalog: lines that one transaction removes from the search index, and pages of 4 KB that one merges, so that
 # a search waits for milliseconds.
 REMOVED_ROWS_MAX: Final = 100

@@ -256,3 +256,26 @@ async def test_a_disk_that_is_almost_full_gets_no_index_and_takes_appends(
             await say(wire, "needle", session_id=SESSION)
         await daemon.service.search.catch_up(NoClient())
         assert (await search(wire, session_id=SESSION))[0] == [SESSION]
+
+
+async def test_lines_of_many_bytes_are_read_in_steps_too(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon.connect() as wire:
+        await create(wire, SESSION, persist="immediate")
+        for number in range(4):
+            await say(wire, f"needle {number}", session_id=SESSION)
+        await wire.call("session/list")
+    set_limits(monkeypatch, SEARCH_BATCH_BYTES=1)
+
+    def batches(session_id: str, indexed: Indexed | None = None) -> list[Indexed]:
+        known = daemon.store.catalog.known(session_id)
+        assert known is not None
+        return [mark for mark, _ in daemon.store.texts_behind(known, indexed)]
+
+    marks = await to_thread.run_sync(batches, SESSION)
+    assert [mark.seq for mark in marks] == [0, 1, 2, 3, 4]
+    assert await to_thread.run_sync(batches, SESSION, marks[2]) == marks[3:]
+    of_agent = await to_thread.run_sync(batches, IDS[0])
+    assert [(mark.seq, mark.end > 0) for mark in of_agent] == [(1, False), (1, True)]
+    assert len(await to_thread.run_sync(batches, IDS[0], of_agent[0])) == 1
