@@ -125,7 +125,11 @@ async def test_a_search_that_need_not_be_whole_has_what_is_read_and_says_how_far
         reading.released.set()
         await eventually(lambda: at_once(wire))
         assert sorted(reading.read) == IDS
-        assert (await wire.call("server/stats"))["index"]["to_read"] is None
+
+        async def is_over() -> bool:
+            return (await wire.call("server/stats"))["index"]["to_read"] is None
+
+        await eventually(is_over)
         tasks.cancel_scope.cancel()
 
 
