@@ -495,7 +495,7 @@ KEPT_INDEX_BYTES_MAX: Final = 2**30
 INDEX_SAMPLE_LINES: Final = 16
 # service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
 FIRST_SCAN_SECONDS: Final = 1.0
-# service/listing: how long a list that need not be whole waits for the look under way.
+# service/listing: how long a list or a search that need not be whole waits for the reading under way.
 GLANCE_SECONDS: Final = 0.2
 # service/listing: time between the first change and the update of what lists show.
 CATALOG_FLUSH_SECONDS: Final = 1.0
@@ -566,11 +566,14 @@ STATE_REVISIONS_RESERVED: Final = 65_536
 # may be set meanwhile.
 STATE_LOOK_SECONDS: Final = 60.0
 
-# dialects: characters of one entry that enter the search index, and of the arguments or the output of one call.
+# dialects: characters of one entry that enter the search index, and of the arguments or the output of one call; of an
+# output half of them are those of its end.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
 SEARCH_TOOL_CHARS_MAX: Final = 32_768
-# service: bytes of one text of a very long line of another agent that a search takes, enough for these characters.
+# service: bytes of one text of a very long line of another agent that a search takes, enough for these characters, and
+# of the text's end.
 SEARCH_TEXT_BYTES: Final = 6 * SEARCH_TEXT_CHARS_MAX
+SEARCH_END_BYTES: Final = 6 * SEARCH_TOOL_CHARS_MAX // 2
 # service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end
 # that are looked through, and how many at a time; of a piece with more lines, so many at each of its ends.
 AGENT_LIST_BYTES_MAX: Final = 256 * 1024
@@ -601,14 +604,20 @@ AGENT_TEXT_CHARS_MAX: Final = 16_000_000
 # service: characters of all sessions of one root that enter the search index; the sessions whose files were
 # written first are left out.
 ROOT_TEXT_CHARS_MAX: Final = 500_000_000
-# service: characters that one transaction adds to the search index.
+# catalog: bytes of the search index. Beyond them the oldest outputs of tools leave it, then the oldest arguments, then
+# the oldest messages. And bytes that the index leaves free on its disk: with less it takes no more text.
+INDEX_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
+INDEX_FREE_BYTES: Final = 32 * 1024 * 1024
+# service: characters that one transaction adds to the search index, and bytes of the lines that are read for it: a stop
+# of the daemon waits for one.
 SEARCH_BATCH_CHARS: Final = 2_000_000
+SEARCH_BATCH_BYTES: Final = 64 * 1024 * 1024
 # catalog: lines that one transaction removes from the search index, and pages of 4 KB that one merges, so that
 # a search waits for milliseconds.
 REMOVED_ROWS_MAX: Final = 100
 MERGE_PAGES: Final = 250
-# daemon: how often words of what is gone are erased from the search index.
-ERASE_SECONDS: Final = 1800.0
+# daemon: how often the search index is brought up to date, and words of what is gone are erased from it.
+INDEX_SECONDS: Final = 1800.0
 # methods: the query of a search; more is invalid_params.
 SEARCH_QUERY_CHARS_MAX: Final = 1_000
 # catalog: characters of a search snippet; the rest is left out.
@@ -661,6 +670,7 @@ class Bounds(NamedTuple):
     connections_per_process: int = CONNECTIONS_PER_PROCESS_MAX
     sessions_per_connection: int = SESSIONS_PER_CONNECTION_MAX
     buffered_bytes: int = BUFFERED_BYTES_MAX
+    index_bytes: int = INDEX_BYTES_MAX
     idle_session_seconds: float = IDLE_SESSION_SECONDS
     open_files: int | None = None
     """Number of open files that the system allows the process; None if unknown."""

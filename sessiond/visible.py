@@ -8,17 +8,20 @@ a look at files and a hit of a search their words.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 __all__ = [
     "ACTING",
     "counted",
     "files_read",
     "hit_text",
+    "index_state",
     "plural",
     "printable",
     "repaired",
     "spelled_out",
+    "unsearched",
 ]
 
 ACTING: Final = (
@@ -59,6 +62,23 @@ def counted(count: int, noun: str, *, has_more: bool = False) -> str:
 def files_read(done: int, total: int) -> str:
     """Return how far a look at files is, in words."""
     return f"{done} of {counted(total, 'file')} read"
+
+
+def unsearched(texts: str, before: str) -> str:
+    """Return what a search index has no room for, in words."""
+    return f"{texts} from before {before[:10]}"
+
+
+def index_state(index: Mapping[str, Any] | None) -> str | None:
+    """Return what a daemon does with its search index, in words; None for nothing, or an older daemon."""
+    if index is None:
+        return None
+    if (problem := index["problem"]) is not None:
+        return f"not current: {problem}"
+    said = [f"not searched: {unsearched(**one)}" for one in index.get("unsearched", ())]
+    if (total := index["to_read"]) is not None:
+        said.insert(0, files_read(index["read"], total))
+    return "; ".join(said) or None
 
 
 def hit_text(snippet: str, tool: str | None, *, checked: bool) -> str:

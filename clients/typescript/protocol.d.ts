@@ -902,6 +902,21 @@ export interface ImportResult {
   grown_from: string[];
 }
 
+/**
+ * Figures of the search index. `read` of `to_read` sessions are read while the index is made or
+ * brought up to date in the background; otherwise both are null. `problem` says why that ended
+ * early, or is null. `bytes` is null before the first search, and before the work in the
+ * background.
+ */
+export interface IndexStatistics {
+  read: number | null;
+  to_read: number | null;
+  problem: string | null;
+  bytes: number | null;
+  bytes_max: number;
+  unsearched: Unsearched[];
+}
+
 /** Version, build id, process, profile and limits of the daemon. */
 export interface InfoResult {
   version: string;
@@ -1798,9 +1813,14 @@ export interface RootInfo {
   reason: string | null;
   indexed_chars: number;
   index_full: boolean;
+  outputs: boolean;
 }
 
-/** Action, and the folder that is added or removed; `kind` is the dialect of its program. */
+/**
+ * Action, and the folder that is added or removed; `kind` is the dialect of its program. `outputs`
+ * false leaves the outputs of tools in its sessions out of searches; it can be added again to
+ * change that.
+ */
 export interface RootsParams {
   /** Default: "list". */
   action?: "add" | "list" | "remove";
@@ -1808,6 +1828,8 @@ export interface RootsParams {
   path?: string | null;
   /** Default: null. */
   kind?: string | null;
+  /** Default: null. */
+  outputs?: boolean | null;
   _meta?: RequestMeta | null;
 }
 
@@ -1868,13 +1890,21 @@ export interface SearchParams {
   since?: string | null;
   /** Default: null. */
   limit?: number | null;
+  /** Default: true. */
+  whole?: boolean;
   _meta?: RequestMeta | null;
 }
 
-/** Hits, best first, and sessions of roots that could not be read; left out if all could. */
+/**
+ * Hits, best first, and sessions of roots that could not be read; left out if all could. `looking`
+ * tells of sessions that are being read behind an answer that need not be whole; left out behind
+ * their end. `unsearched` are texts for which the index has no room; left out if there are none.
+ */
 export interface SearchResult {
   hits: Found[];
   unreadable?: Unreadable[];
+  looking?: LookProgress;
+  unsearched?: Unsearched[];
 }
 
 /** Key, with the revision that the key must have. */
@@ -1966,6 +1996,7 @@ export interface ServiceStatistics {
   draining: boolean;
   holdings: HoldingsStatistics;
   catalog: RosterStatistics;
+  index: IndexStatistics;
   state: StateStatistics;
   sessions: Record<string, HostStatistics>;
   database?: DatabaseStatus;
@@ -2595,6 +2626,15 @@ export interface Unloadable {
 export interface Unreadable {
   path: string;
   reason: string;
+}
+
+/**
+ * Texts that are not searched, since the index has no room for them: those of a kind from before a
+ * time.
+ */
+export interface Unsearched {
+  texts: "arguments" | "messages" | "outputs";
+  before: string;
 }
 
 /** Fields to change; null clears a field. */

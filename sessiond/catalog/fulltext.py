@@ -7,30 +7,48 @@ until its segments are merged. `removals` says how many removals there were, and
 Rule 3: words and pieces are those of `indexable`. SQLite keeps of the words their places, and of the pieces only the
 rows; with their places they would be twice as large. It asks the views `said` and `cut` for what is removed; the views
 make it from what was said, which is compressed.
+Rule 4: beyond `bytes_max` the oldest outputs of tools leave the index, then the oldest arguments, then the oldest
+messages. `cuts` says how old; what is older is not taken in again until the bound is raised.
+Rule 5: an index of another version is asked until today's has all sessions. That one is made beside it, in
+`search.sqlite.next`, and then takes its place by one renaming: a kill leaves one of them whole, and what is made goes
+on. The older one is asked in today's words, and where they do not fit it, it has no hits. Nothing can be removed from
+it, so it goes as a whole if it has what is to be removed.
 Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, json, structs
 
-from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
+from sessiond.catalog.guarded import (
+    FAILURES,
+    GuardedDatabase,
+    Tables,
+    read_only,
+    remove_files,
+    require_types,
+)
 from sessiond.catalog.matching import Match
 from sessiond.catalog.pieces import indexable, pieces_in, spelled, words_in
 from sessiond.catalog.snippets import snippet
-from sessiond.limits import MERGE_PAGES, REMOVED_ROWS_MAX
+from sessiond.errors import StorageError
+from sessiond.limits import INDEX_BYTES_MAX, INDEX_FREE_BYTES, MERGE_PAGES, REMOVED_ROWS_MAX
 from sessiond.model.searched import Part, Searched
 
 __all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
+
+T = TypeVar("T")
 
 _SCHEMA: Final = """
 CREATE TABLE sessions (
@@ -40,7 +58,9 @@ CREATE TABLE sessions (
     seq INTEGER NOT NULL,
     end INTEGER NOT NULL,
     chars INTEGER NOT NULL,
-    left_out INTEGER NOT NULL
+    left_out INTEGER NOT NULL,
+    outputs INTEGER NOT NULL,
+    is_cut INTEGER NOT NULL
 );
 CREATE TABLE entries (
     row INTEGER PRIMARY KEY,
@@ -58,6 +78,8 @@ CREATE TABLE entries (
     text NOT NULL
 );
 CREATE INDEX entries_by_session ON entries (number);
+CREATE INDEX entries_by_time ON entries (part, time);
+CREATE TABLE cuts (part INTEGER PRIMARY KEY, before INTEGER NOT NULL, bytes_max INTEGER NOT NULL);
 CREATE TABLE removals (count INTEGER NOT NULL, erased INTEGER NOT NULL);
 INSERT INTO removals VALUES (0, 0);
 CREATE VIEW said AS SELECT row, words_of(text) AS text FROM entries;
@@ -82,7 +104,7 @@ def _bring_functions(connection: sqlite3.Connection, _folder: Path) -> None:
 
 # The words of a line are made again when the line is removed, so they must not change: a new `indexable` is a
 # new version, and so is another Unicode ("14.0.0"), where characters are spelled that were unknown before.
-_VERSION: Final = 60_000 + int(unicodedata.unidata_version.replace(".", ""))
+_VERSION: Final = 70_000 + int(unicodedata.unidata_version.replace(".", ""))
 _TABLES: Final = Tables(
     "search index",
     version=_VERSION,
@@ -91,10 +113,12 @@ _TABLES: Final = Tables(
     "CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
     arrive=_bring_functions,
 )
-_MARK: Final = "epoch, seq, end, chars, left_out"
-_MARK_TYPES: Final = (str, int, int, int, int)
+_MARK: Final = "epoch, seq, end, chars, left_out, outputs"
+_MARK_TYPES: Final = (str, int, int, int, int, int)
 # A round ends early where lines were added meanwhile.
 _ROUNDS_MAX: Final = 4
+# The texts that leave the index where it has no room, those first that are missed least.
+_LEAVING: Final = (Part.OUTPUT, Part.ARGUMENTS, Part.MESSAGE)
 _ADD: Final = """
 INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, size, mark, text)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -127,7 +151,7 @@ class Indexed(Struct, frozen=True):
     """The part of a session that is indexed: up to line `seq`, which ends before byte `end`.
 
     `chars` counts the characters of its text. Of a session that is `left_out` nothing is indexed, and
-    it has at least so many.
+    it has at least so many. `outputs` is false for a session whose outputs of tools are not indexed.
     """
 
     epoch: str
@@ -135,6 +159,7 @@ class Indexed(Struct, frozen=True):
     end: int
     chars: int = 0
     left_out: bool = False
+    outputs: bool = True
 
 
 class LinePlace(Struct, frozen=True):
@@ -198,7 +223,19 @@ class TextIndex:
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
         """Remember the path; the first use opens or creates the file."""
-        self.file = GuardedDatabase(path, _TABLES, on_trouble)
+        beside = path.with_name(f"{path.name}.next")
+        self._path = path
+        self._older = path if _version_of(path) not in {None, 0, _VERSION} else None
+        """An index of another version; None where there is none."""
+        self.is_beside = self._older is not None or (not path.exists() and beside.exists())
+        """True while the index is made beside the place that it is to take."""
+        if not self.is_beside:
+            with suppress(OSError):
+                remove_files(beside)
+        self.file = GuardedDatabase(beside if self.is_beside else path, _TABLES, on_trouble)
+        self.bytes_max = INDEX_BYTES_MAX
+        """Bound of the file's bytes; the log beside it is small."""
+        self._folder = path.parent
 
     def close(self) -> None:
         """Close the file."""
@@ -233,21 +270,28 @@ class TextIndex:
     def put(self, session_id: str, mark: Indexed, texts: Sequence[Text], *, anew: bool) -> None:
         """Add lines of a session and record the indexed part, in one transaction.
 
-        With `anew` the earlier lines of the session are removed first.
+        With `anew` the earlier lines of the session are removed first. Raises StorageError, also while the disk is
+        almost full: the sessions need its last room.
         """
+        if texts:
+            self._require_free()
 
         def store(connection: sqlite3.Connection) -> None:
             if anew:
                 _drop(connection, session_id)
-            number = _number(connection, session_id, mark)
+            cuts = _cuts(connection)
+            is_cut = any(line.time < cuts.get(line.said.part, 0) for line in texts)
+            number = _number(connection, session_id, mark, is_cut=is_cut)
             tools = _Tools(connection, number)
             for line in texts:
-                said, place = line.said, line.place
+                said, place, tool = line.said, line.place, tools.name_of(line.said)
+                if line.time < cuts.get(said.part, 0):
+                    continue
                 row = connection.execute(
                     _ADD,
                     (
                         *(number, line.seq, line.entry_id, said.part, said.role),
-                        *(tools.name_of(said), tools.call_of(said), line.time),
+                        *(tool, tools.call_of(said), line.time),
                         *((None,) * 3 if place is None else structs.astuple(place)),
                         _packed(said.text),
                     ),
@@ -266,11 +310,64 @@ class TextIndex:
     def forget(self, session_ids: Iterable[str]) -> None:
         """Remove sessions from the index, in steps between which other uses have their turn.
 
-        Their words leave the pages of the file with `erased`.
+        Their words leave the pages of the file with `erased`, and the index of another version goes if it has any.
         """
-        for session_id in session_ids:
+        gone = [*session_ids]
+        self.leave_older(gone)
+        for session_id in gone:
             while self.file.use(partial(_drop, session_id=session_id, rows_max=REMOVED_ROWS_MAX)):
                 pass
+
+    def take_place(self) -> None:
+        """Let the index, which has all sessions by now, take the place of that of another version. Raises StorageError."""
+        if self.is_beside:
+            self.file.take_place(self._path)
+            self.is_beside, self._older = False, None
+
+    def leave_older(self, session_ids: Iterable[str], *, outputs: bool = False) -> None:
+        """Remove the index of another version if it has one of these sessions; with `outputs`, one's outputs."""
+        ids = json.encode([*session_ids]).decode()
+        if self._older is None or ids == "[]":
+            return
+        ask = "SELECT 1 FROM sessions WHERE session_id IN (SELECT value FROM json_each(?))"
+        if outputs:
+            has = "SELECT 1 FROM entries WHERE entries.number = sessions.number AND part = 3"
+            ask += f" AND EXISTS ({has})"
+        if self._of_older(lambda connection: connection.execute(ask, (ids,)).fetchone(), (1,)):
+            self._remove_older(self._older)
+
+    def keep_older_of(self, session_ids: Set[str]) -> None:
+        """Remove the index of another version if it has a session besides these."""
+        if self._older is not None:
+            named = "SELECT session_id FROM sessions"
+            none: list[tuple[str]] = []
+            found = self._of_older(lambda connection: connection.execute(named).fetchall(), none)
+            if not {one for (one,) in found} <= session_ids:
+                self._remove_older(self._older)
+
+    def _remove_older(self, path: Path) -> None:
+        self._older = None
+        try:
+            remove_files(path)
+        except OSError as error:
+            text = f"{path} cannot be removed: {error.strerror}"
+            raise StorageError(text, errno="EIO", path=str(path)) from error
+
+    def _of_older(self, read: Callable[[sqlite3.Connection], T], usual: T) -> T:
+        """Return what `read` reads of the index of another version; `usual` where it does not fit that."""
+        if self._older is None:
+            return usual
+        try:
+            return read_only(self._older, read)
+        except (*FAILURES, OSError):
+            return usual
+
+    def drop_outputs(self, session_id: str) -> bool:
+        """Remove some outputs of a session, which is to have none; return whether more are left.
+
+        Their words leave the pages of the file with `erased`.
+        """
+        return self.file.use(partial(_drop_outputs, session_id=session_id))
 
     @property
     def leaves_words(self) -> bool:
@@ -285,6 +382,13 @@ class TextIndex:
         count = self._left()
         if not count:
             return
+        yield from self._merged()
+        self.file.erase(lambda _connection: None)
+        done = "UPDATE removals SET erased = max(erased, ?)"
+        self.file.use(lambda connection: connection.execute(done, (count,)))
+
+    def _merged(self) -> Iterator[None]:
+        """Merge the segments of the indexes, so that removed words leave their pages; yield between steps."""
         for index in _INDEXES:
             for _ in range(_ROUNDS_MAX):
                 # A negative number of pages takes all segments into the merge, a positive one goes on with it.
@@ -295,9 +399,56 @@ class TextIndex:
                     yield
             else:
                 self.file.use(partial(_optimize, index=index))
-        self.file.erase(lambda _connection: None)
-        done = "UPDATE removals SET erased = max(erased, ?)"
-        self.file.use(lambda connection: connection.execute(done, (count,)))
+
+    def size(self) -> int:
+        """Return the bytes of the file that are in use."""
+        return self.file.use(_size)
+
+    def cuts(self) -> Mapping[Part, int]:
+        """Return the parts of which older texts are not searched, with the times in milliseconds since 1970."""
+        return {Part(part): before for part, before in self.file.use(_cuts).items()}
+
+    def take_back(self) -> None:
+        """Forget cuts that were made under a smaller bound, and let their sessions be read anew."""
+
+        def take(connection: sqlite3.Connection) -> None:
+            found = connection.execute(
+                "DELETE FROM cuts WHERE bytes_max < ? RETURNING part", (self.bytes_max,)
+            ).fetchall()
+            if found:
+                connection.execute("UPDATE sessions SET epoch = '' WHERE is_cut")
+
+        self.file.use(take)
+
+    def trimmed(self) -> Iterator[None]:
+        """Remove the texts for which there is no room, the oldest outputs first; yield between steps."""
+        if self.size() <= self.bytes_max:
+            return
+        # With some room the next texts do not begin it all over.
+        goal = self.bytes_max // 10 * 9
+        for part in _LEAVING:
+            has_more = True
+            while has_more and (excess := self.size() - goal) > 0:
+                while has_more and excess > 0:
+                    gone = self.file.use(partial(_leave, part=part, bytes_max=self.bytes_max))
+                    has_more = gone > 0
+                    # The words and places of a text take about as much as the text; merges free that.
+                    excess -= 2 * gone
+                    yield
+                yield from self._merged()
+        while self.file.use(_give_back):
+            yield
+
+    def _require_free(self) -> None:
+        """Raise StorageError if the disk is almost full."""
+        with suppress(OSError):
+            found = os.statvfs(self._folder)
+            if found.f_bavail * found.f_frsize < INDEX_FREE_BYTES:
+                text = (
+                    f"the disk of {self._folder} is almost full, so no more text is made searchable:"
+                    f" make {INDEX_FREE_BYTES // 1024**2} MiB free"
+                )
+                raise StorageError(text, errno="ENOSPC", path=str(self._folder), retryable=True)
 
     def _left(self) -> int:
         """Return up to which removal words are to be erased; 0 where all are erased."""
@@ -312,6 +463,7 @@ class TextIndex:
 
         Raises StorageError while old pages stay: the file cannot be used, or another process reads it.
         """
+        self.leave_older([session_id])
         if self.file.is_there():
             self.forget([session_id])
             for _ in self.erased():
@@ -325,33 +477,59 @@ class TextIndex:
         Of these hits, those come first that have the words with the signs inside. Titles and messages come
         before arguments, and these before outputs; of hits that are as good as each other the newer one is first.
         """
-
-        ids = json.encode(tuple(wanted)).decode()
+        ids = tuple(wanted)
+        # Before the hits, or a session that comes meanwhile would be asked for in neither index.
+        newer = {*self.indexed()} if self._older is not None else set[str]()
+        hits = self.file.use(partial(_search, match=match, ids=ids, limit=limit, filters=filters))
+        if self._older is None or len(hits) == limit:
+            return hits
+        ids = tuple({*ids} - newer - {found.session_id for found, _ in hits})
 
         def search(connection: sqlite3.Connection) -> list[Hit]:
-            connection.execute("DELETE FROM wanted")
-            connection.execute(
-                "INSERT INTO wanted SELECT number FROM sessions"
-                " WHERE session_id IN (SELECT value FROM json_each(?))",
-                (ids,),
-            )
-            asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
-            find = _FIND_BOTH if match.words else _FIND_PIECES
-            find = find if match.pieces else _FIND_WORDS
-            rows_max = limit
-            while True:
-                rows = connection.execute(find, asked | {"limit": rows_max}).fetchall()
-                # Several parts of an entry may have the words, and the best one is shown.
-                best: dict[tuple[str, int], Sequence[Any]] = {}
-                for row in rows:
-                    if not match.pieces or match.holds(indexable(_unpacked(row[-1]))):
-                        best.setdefault((row[0], row[2]), row)
-                if len(best) >= limit or len(rows) < rows_max:
-                    hits = [_hit(row, match) for row in [*best.values()][:limit]]
-                    return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
-                rows_max *= 2
+            connection.executescript(_TABLES.temporary)
+            return _search(connection, match, ids, limit - len(hits), filters)
 
-        return self.file.use(search)
+        none: list[Hit] = []
+        return hits + self._of_older(search, none)
+
+
+def _search(
+    connection: sqlite3.Connection, match: Match, ids: Sequence[str], limit: int, filters: Filters
+) -> list[Hit]:
+    connection.execute("DELETE FROM wanted")
+    connection.execute(
+        "INSERT INTO wanted SELECT number FROM sessions"
+        " WHERE session_id IN (SELECT value FROM json_each(?))",
+        (json.encode(ids).decode(),),
+    )
+    asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
+    find = _FIND_BOTH if match.words else _FIND_PIECES
+    find = find if match.pieces else _FIND_WORDS
+    rows_max = limit
+    while True:
+        rows = connection.execute(find, asked | {"limit": rows_max}).fetchall()
+        # Several parts of an entry may have the words, and the best one is shown.
+        best: dict[tuple[str, int], Sequence[Any]] = {}
+        for row in rows:
+            if not match.pieces or match.holds(indexable(_unpacked(row[-1]))):
+                best.setdefault((row[0], row[2]), row)
+        if len(best) >= limit or len(rows) < rows_max:
+            hits = [_hit(row, match) for row in [*best.values()][:limit]]
+            return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
+        rows_max *= 2
+
+
+def _version_of(path: Path) -> int | None:
+    """Return the version of an index; None where no version can be read."""
+    try:
+        if not path.is_file():
+            return None
+        (found,) = read_only(
+            path, lambda one: one.execute("PRAGMA user_version").fetchone(), wait=0
+        )
+    except (*FAILURES, OSError):
+        return None
+    return int(found)
 
 
 def _hit(row: Sequence[Any], match: Match) -> tuple[int, Found, LinePlace | None]:
@@ -429,16 +607,17 @@ def _unpacked(kept: object) -> str:
 
 def _indexed(row: Sequence[Any]) -> Indexed:
     require_types(row, _MARK_TYPES)
-    epoch, seq, end, chars, left_out = row
-    return Indexed(epoch, seq, end, chars, bool(left_out))
+    epoch, seq, end, chars, left_out, outputs = row
+    return Indexed(epoch, seq, end, chars, bool(left_out), bool(outputs))
 
 
-def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed) -> int:
+def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed, *, is_cut: bool) -> int:
     row = connection.execute(
-        f"INSERT INTO sessions (session_id, {_MARK}) VALUES (?, ?, ?, ?, ?, ?) "  # noqa: S608
+        f"INSERT INTO sessions (session_id, {_MARK}, is_cut) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
         "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, "
-        "end = excluded.end, chars = excluded.chars, left_out = excluded.left_out RETURNING number",
-        (session_id, mark.epoch, mark.seq, mark.end, mark.chars, mark.left_out),
+        "end = excluded.end, chars = excluded.chars, left_out = excluded.left_out, "
+        "outputs = excluded.outputs, is_cut = max(is_cut, excluded.is_cut) RETURNING number",
+        (session_id, *structs.astuple(mark), is_cut),
     ).fetchone()
     return int(row[0])
 
@@ -449,17 +628,81 @@ def _drop(connection: sqlite3.Connection, session_id: str, rows_max: int = -1) -
         "SELECT row FROM entries WHERE number = (SELECT number FROM sessions WHERE session_id = ?) LIMIT ?",
         (session_id, rows_max),
     ).fetchall()
-    # An index asks its view for what it removes, so the text goes last.
-    for table, column in (*((index, "rowid") for index in _INDEXES), ("entries", "row")):
-        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", rows)  # noqa: S608 - our names
-    if rows:
-        connection.execute("UPDATE removals SET count = count + 1")
+    _remove(connection, rows)
     if len(rows) == rows_max:
         # A session that has lost lines is current no more, whatever becomes of the next step.
         connection.execute("UPDATE sessions SET epoch = '' WHERE session_id = ?", (session_id,))
         return True
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
     return False
+
+
+def _drop_outputs(connection: sqlite3.Connection, session_id: str) -> bool:
+    found = connection.execute(
+        "SELECT row, text FROM entries WHERE part = ? AND number ="
+        " (SELECT number FROM sessions WHERE session_id = ?) LIMIT ?",
+        (Part.OUTPUT, session_id, REMOVED_ROWS_MAX),
+    ).fetchall()
+    _remove(connection, [(row,) for row, _ in found])
+    chars = sum(len(_unpacked(text)) for _, text in found)
+    has_more = len(found) == REMOVED_ROWS_MAX
+    connection.execute(
+        "UPDATE sessions SET chars = max(0, chars - ?), outputs = ? WHERE session_id = ?",
+        (chars, has_more, session_id),
+    )
+    return has_more
+
+
+def _remove(connection: sqlite3.Connection, rows: Sequence[tuple[int]]) -> None:
+    # An index asks its view for what it removes, so the text goes last.
+    for table, column in (*((index, "rowid") for index in _INDEXES), ("entries", "row")):
+        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", rows)  # noqa: S608 - our names
+    if rows:
+        connection.execute("UPDATE removals SET count = count + 1")
+
+
+def _leave(connection: sqlite3.Connection, part: Part, bytes_max: int) -> int:
+    """Remove the oldest texts of a part for a bound; return how many bytes they have, 0 if there are none."""
+    found = connection.execute(
+        "SELECT row, number, time, length(text) FROM entries WHERE part = ? ORDER BY time LIMIT ?",
+        (part, REMOVED_ROWS_MAX),
+    ).fetchall()
+    if not found:
+        return 0
+    rows, numbers, times, sizes = zip(*found, strict=True)
+    connection.executemany(
+        "UPDATE sessions SET is_cut = 1 WHERE number = ?", [(one,) for one in {*numbers}]
+    )
+    _remove(connection, [(row,) for row in rows])
+    connection.execute(
+        "INSERT INTO cuts VALUES (?, ?, ?) ON CONFLICT (part) DO UPDATE"
+        " SET before = max(before, excluded.before), bytes_max = excluded.bytes_max",
+        (part, times[-1] + 1, bytes_max),
+    )
+    return int(sum(sizes)) + 1
+
+
+def _cuts(connection: sqlite3.Connection) -> dict[int, int]:
+    found = connection.execute("SELECT part, before FROM cuts").fetchall()
+    for row in found:
+        require_types(row, (int, int))
+    return dict(found)
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    (pages,), (free,), (size,) = (
+        connection.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _give_back(connection: sqlite3.Connection) -> bool:
+    """Give free pages back to the disk; return whether more are left."""
+    connection.execute(f"PRAGMA incremental_vacuum({MERGE_PAGES})").fetchall()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (way,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    return bool(free and way)
 
 
 def _removals(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -39,6 +39,7 @@ __all__ = [
     "address",
     "error_code",
     "read_only",
+    "remove_files",
     "require_openable",
     "require_types",
 ]
@@ -141,6 +142,24 @@ class GuardedDatabase:
                 self._try_file()
             elif self._use(_version) != self._version:
                 self._begin_anew("another process wrote to it", remove=True)
+
+    def take_place(self, path: Path) -> None:
+        """Let the file take the place of another one, by one renaming. Raises StorageError; both are as they were then."""
+        with self._lock:
+            if self._is_closed or self.stands_in:
+                raise self._refusal(OSError(errno.EBADF, "it was closed, or is not there"))
+            (is_held, *_) = self._use(lambda connection: connection.execute(_EMPTY_LOG).fetchone())
+            if is_held:
+                raise self._refusal(OSError(errno.EBUSY, "another process reads it"))
+            self._disconnect()
+            try:
+                # SQLite would take a log of either for that of the file that comes. Both are empty, or of what goes.
+                for log_of in (self._path, path):
+                    remove_files(log_of, keep=True)
+                self._path.replace(path)
+            except OSError as error:
+                raise self._refusal(error) from error
+            self._path = path
 
     def refuse(self, why: str) -> None:
         """Discard the file and make a new one, because rows that were read make no sense."""
@@ -301,7 +320,7 @@ class GuardedDatabase:
                     if error_code(error) in _UNUSABLE:
                         raise
                     self._tell_anew(str(error))
-            _remove(self._path)
+            remove_files(self._path)
             return self._connect_file(wait)
         except (*FAILURES, OSError) as error:
             raise self._refusal(error) from error
@@ -311,7 +330,7 @@ class GuardedDatabase:
         is_new = not path.exists()
         if is_new:
             # A log beside a missing file belongs to the deleted file, not to a new one.
-            _remove(path, keep=True)
+            remove_files(path, keep=True)
         elif not path.is_file():
             raise OSError(errno.EINVAL, "it is not a regular file")
         # SQLite would use the umask's mode. The -wal and -shm files get the mode of the file.
@@ -330,6 +349,8 @@ class GuardedDatabase:
         try:
             # An empty file is not worth a wait: one that a power cut leaves damaged is made anew.
             connection.execute(f"PRAGMA synchronous = {'OFF' if is_new else 'NORMAL'}")
+            # Of effect in an empty file alone: pages that become free can be given back to the disk.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             self._prepare(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -467,7 +488,7 @@ def error_code(error: Exception) -> int:
     return sqlite3.SQLITE_CORRUPT if is_damage else sqlite3.SQLITE_MISUSE
 
 
-def _remove(path: Path, *, keep: bool = False) -> None:
+def remove_files(path: Path, *, keep: bool = False) -> None:
     """Remove the file and SQLite's files beside it; with `keep` the file itself stays."""
     for suffix in ("-wal", "-shm") if keep else ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

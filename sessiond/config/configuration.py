@@ -64,6 +64,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     connections_per_process: _Count = DEFAULT_BOUNDS.connections_per_process
     sessions_per_connection: _Count = DEFAULT_BOUNDS.sessions_per_connection
     buffered_bytes: _Bytes = DEFAULT_BOUNDS.buffered_bytes
+    index_bytes: _Bytes = DEFAULT_BOUNDS.index_bytes
     idle_session_seconds: _Seconds = DEFAULT_BOUNDS.idle_session_seconds
 
     def bounds(self, open_files: int) -> Bounds:
@@ -75,6 +76,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
             connections_per_process=self.connections_per_process,
             sessions_per_connection=self.sessions_per_connection,
             buffered_bytes=self.buffered_bytes,
+            index_bytes=self.index_bytes,
             idle_session_seconds=self.idle_session_seconds,
             open_files=open_files,
         )
@@ -134,6 +136,13 @@ class Secrets(Struct, frozen=True, forbid_unknown_fields=True):
 
 _Folders = tuple[Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")], ...]
 
+
+class Searches(Struct, frozen=True, forbid_unknown_fields=True):
+    """Roots of whose sessions no output of a tool is searched."""
+
+    no_outputs: _Folders = ()
+
+
 _LISTS: Final = (_Words, _Folders, _Patterns)
 # The word of `store` for files of the profile, which a setting shows as no value.
 _FILES: Final = "files"
@@ -155,6 +164,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     summarizer: Summarizer = Summarizer()
     export: Export = Export()
     secrets: Secrets = Secrets()
+    search: Searches = Searches()
     roots: Mapping[str, _Folders] = {}
     """Folders of session files, by the dialect of the program that makes files there."""
 
@@ -174,6 +184,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.connections_per_process": "a whole number from 1",
     "limits.sessions_per_connection": "a whole number from 1",
     "limits.buffered_bytes": "bytes, from 1048576",
+    "limits.index_bytes": "bytes, from 1048576",
     "limits.idle_session_seconds": "seconds",
     "retention.preset": ", ".join(RETENTION_PRESETS),
     "retention.max_age_hours": "hours, 0 for off",
@@ -190,6 +201,8 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "export.redact": "a list of regular expressions; in the environment, such a list as JSON",
     "secrets.key_command": "a list of texts, the program first; in the environment, such a list as JSON",
     "secrets.key_file": "an absolute path or one that begins with ~/",
+    "search.no_outputs": "a list of folders, each an absolute path or one that begins with ~/; in the environment,"
+    " such a list as JSON",
 } | dict.fromkeys(
     (f"roots.{kind}" for kind in ROOT_KINDS),
     "a list of folders, each an absolute path or one that begins with ~/; in the environment, such"

@@ -26,7 +26,7 @@ from sessiond.config.configuration import Sources
 from sessiond.daemon.environment import real_environment
 from sessiond.daemon.idle import wait_unused
 from sessiond.daemon.reload import Tuning
-from sessiond.daemon.retention_timer import keep_erasing, keep_retaining
+from sessiond.daemon.retention_timer import keep_index, keep_retaining
 from sessiond.daemon.secret_keys import key_settings
 from sessiond.daemon.stores import store_of
 from sessiond.daemon.summarizer_command import SummarizerCommand
@@ -115,7 +115,7 @@ class Daemon:
         files = FileStore(self._layout, self._files, environment)
         store: SessionStore = files
         try:
-            await to_thread.run_sync(files.profile.roots.configure, self._tuning.current.roots)
+            await to_thread.run_sync(files.profile.roots.configure, *self._tuning.root_settings)
             await to_thread.run_sync(remove_half_made, files)
             await to_thread.run_sync(settle_notes, files)
             await to_thread.run_sync(remove_stray_indexes, files)
@@ -170,7 +170,7 @@ class Daemon:
             tasks.start_soon(stdio)
         tasks.start_soon(self._end_unused, service)
         tasks.start_soon(keep_retaining, service, self._tuning)
-        tasks.start_soon(keep_erasing, service)
+        tasks.start_soon(keep_index, service)
         where = None if self._options.socket is None else str(self._options.socket)
         self._log.info("serving", extra={"socket": where, "stdio": self._options.stdio})
         self._tell_starter()

@@ -6,6 +6,7 @@ Law: a configuration is taken as a whole or not at all; keys that need a restart
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 import anyio
 
@@ -39,6 +40,11 @@ class Tuning:
         """Bounds in force."""
         return self.current.limits.bounds(self._open_files)
 
+    @property
+    def root_settings(self) -> tuple[Mapping[str, Sequence[str]], Sequence[str]]:
+        """Roots by kind, and the roots of which no outputs are searched."""
+        return self.current.roots, self.current.search.no_outputs
+
     def set_level(self) -> None:
         """Set the log level of the configuration."""
         logging.getLogger().setLevel(self.current.log_level.upper())
@@ -69,13 +75,13 @@ class Tuning:
             for name in fresh.__struct_fields__
             if getattr(fresh, name) != getattr(self.current, name)
         ]
-        other_roots = fresh.roots != self.current.roots
+        before = self.root_settings
         self.current = fresh
         self.set_level()
         if service is not None:
             self.govern(service)
-            if other_roots:
-                service.configure_roots(fresh.roots)
+            if self.root_settings != before:
+                service.configure_roots(*self.root_settings)
         self.changed.set()
         self.changed = anyio.Event()
         _log.info("configuration read", extra={"changed": changed})

@@ -1,7 +1,8 @@
-"""Work in the background: `retention/run` every hour, if the configuration sets an age, and the erasure of words.
+"""Work in the background: `retention/run` every hour, if the configuration sets an age, and the search index.
 
-The daemons of one database take turns: one of those with an equal age runs the retention of an hour. Each daemon erases
-from its own search index the words of what is gone: a file that its program removed, or wrote anew, tells no daemon.
+The daemons of one database take turns: one of those with an equal age runs the retention of an hour. Each daemon makes
+its own search index, and erases from it the words of what is gone: a file that its program removed, or wrote anew, tells
+no daemon.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from anyio import to_thread
 
 from sessiond.daemon.reload import Tuning
 from sessiond.errors import SessiondError, exhausted
-from sessiond.limits import CLEAN_UP_SECONDS, ERASE_SECONDS, RETRY_AFTER_MS
+from sessiond.limits import CLEAN_UP_SECONDS, INDEX_SECONDS, RETRY_AFTER_MS
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.retention import retain
 from sessiond.service.service import Service
 
-__all__ = ["keep_erasing", "keep_retaining"]
+__all__ = ["keep_index", "keep_retaining"]
 
 _log = logging.getLogger("sessiond")
 
@@ -45,13 +46,20 @@ async def keep_retaining(service: Service, tuning: Tuning) -> None:
             await changed.wait()
 
 
-async def keep_erasing(service: Service) -> None:
-    """Erase the words of what is gone from the search index, behind the first scan and every half an hour, until cancelled."""
+async def keep_index(service: Service) -> None:
+    """Keep the search index current, and erase the words of what is gone, until cancelled.
+
+    That is behind the first scan, every half an hour, and where a search or other roots have work for it.
+    """
+    search = service.search
     await service.live_catalog.complete.wait()
     while True:
+        with _reporting(service, "reading sessions for the search index"):
+            await search.catch_up(_Timer())
         with _reporting(service, "erasing words from the search index"):
-            await service.search.erase_removed(_Timer())
-        await anyio.sleep(ERASE_SECONDS)
+            await search.erase_removed(_Timer())
+        with anyio.move_on_after(INDEX_SECONDS):
+            await search.is_due.wait()
 
 
 async def _retain(service: Service, hours: float) -> None:

@@ -1,7 +1,8 @@
 """The texts by which entries are found: words of users and models, summaries, names, calls of tools and their outputs.
 
 Law: thinking is not searched, nor are images. Of an entry the first SEARCH_TEXT_CHARS_MAX characters are taken, and
-of the arguments or the output of one call the first SEARCH_TOOL_CHARS_MAX.
+of the arguments of one call the first SEARCH_TOOL_CHARS_MAX. Of a longer output so many are taken of both its ends: what
+went wrong stands at the end.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ __all__ = ["entry_texts", "header_text"]
 _SPEAKERS: Final[Mapping[str, Speaker]] = {"user": "user", "assistant": "assistant"}
 _SHELL: Final = "bash"
 """The tool as which a user's own shell command is found."""
+_GAP: Final = "\n\uf8ff\n"
+"""A line between the ends of a text, with a word that is in no language, so that no phrase is found across."""
 
 
 def entry_texts(line: bytes) -> list[Searched]:
@@ -33,11 +36,20 @@ def entry_texts(line: bytes) -> list[Searched]:
     left = SEARCH_TEXT_CHARS_MAX
     for found in _texts(line):
         is_said = found.part in {Part.TITLE, Part.MESSAGE}
-        cut = found.text[: left if is_said else min(left, SEARCH_TOOL_CHARS_MAX)]
+        room = left if is_said else min(left, SEARCH_TOOL_CHARS_MAX)
+        cut = _both_ends(found.text, room) if found.part is Part.OUTPUT else found.text[:room]
         if cut:
             texts.append(msgspec.structs.replace(found, text=cut))
             left -= len(cut)
     return texts
+
+
+def _both_ends(said: str, room: int) -> str:
+    """Return a text, or as much of its beginning as of its end, in so many characters."""
+    half = room // 2
+    if len(said) <= room or half < len(_GAP):
+        return said[:room]
+    return said[: half - len(_GAP)] + _GAP + said[-half:]
 
 
 def _texts(line: bytes) -> Iterator[Searched]:

@@ -7,7 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Part", "Searched", "Speaker"]
+from sessiond.model.times import TimeText
+
+__all__ = ["Part", "Searched", "Speaker", "Unsearched"]
 
 Speaker = Literal["user", "assistant", "tool", "custom", "summary", "title"]
 """The roles by which searches tell texts apart: a call is the assistant's, an output a tool's."""
@@ -20,6 +22,13 @@ class Part(IntEnum):
     MESSAGE = 1
     ARGUMENTS = 2
     OUTPUT = 3
+
+
+class Unsearched(Struct, frozen=True):
+    """Texts that are not searched, since the index has no room for them: those of a kind from before a time."""
+
+    texts: Literal["outputs", "arguments", "messages"]
+    before: TimeText
 
 
 class Searched(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""JSON with the ends of its long texts left out, made of pieces as they come.
+"""JSON with the ends of its long texts left out, or what is before the ends, made of pieces as they come.
 
 A list needs the ids, the times and the first words of a line of many megabytes, and no image or output.
 So memory holds what is kept, never the line.
@@ -26,11 +26,18 @@ _PIECE_BYTES: Final = 64 * 1024
 
 
 class ShortTexts:
-    """The part that is kept of one JSON value, at most `bytes_max`, and of each text `text_bytes_max`."""
+    """The part that is kept of one JSON value, at most `bytes_max`, and of each text `text_bytes_max`.
 
-    def __init__(self, bytes_max: int, text_bytes_max: int = LIST_TEXT_BYTES) -> None:
+    Of a longer text the last `end_bytes` are kept too, from a blank on, behind a line break.
+    """
+
+    def __init__(
+        self, bytes_max: int, text_bytes_max: int = LIST_TEXT_BYTES, end_bytes: int = 0
+    ) -> None:
         self._bytes_max = bytes_max
         self._text_bytes_max = text_bytes_max
+        self._end_bytes = end_bytes
+        self._end = b""
         self._others, self._inside, self._run = (
             re.compile(pattern, re.DOTALL) for pattern in (_OTHERS, _INSIDE, _RUN)
         )
@@ -45,10 +52,18 @@ class ShortTexts:
         data, at = self._behind + piece, 0
         while True:
             if self._is_inside:
-                at = _end(self._inside, data, at)
+                begin, at = at, _end(self._inside, data, at)
+                if self._end_bytes:
+                    self._end = (self._end + data[max(begin, at - self._end_bytes) : at])[
+                        -self._end_bytes :
+                    ]
                 if data[at : at + 1] != b'"':
                     break
                 self._is_inside = False
+                # No escape has a blank inside, so a text may be cut there.
+                if (blank := self._end.find(b" ")) >= 0:
+                    self._kept += rb"\n" + self._end[blank + 1 :]
+                self._end = b""
                 self._kept += b'"'
                 at += 1
             begin, at = at, _end(self._others, data, at)

@@ -29,7 +29,7 @@ from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
-from sessiond.service.listing.searching import Search
+from sessiond.service.listing.searching import IndexStatistics, Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Asker, Consulted, Ticket
 from sessiond.service.queues import Queues
@@ -37,6 +37,7 @@ from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
 from sessiond.service.store.refusals import id_is_taken, was_deleted
+from sessiond.service.store.roots import ShownAt
 from sessiond.service.store.session_store import DatabaseStatus, SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
@@ -57,6 +58,7 @@ class ServiceStatistics(Struct, frozen=True):
     draining: bool
     holdings: HoldingsStatistics
     catalog: RosterStatistics
+    index: IndexStatistics
     state: StateStatistics
     sessions: dict[str, HostStatistics]
     database: DatabaseStatus | UnsetType = UNSET
@@ -94,8 +96,8 @@ class Service:
             actors=lambda: self.registry.open_actors(),
             has_open=lambda session_id: self.registry.describes(session_id),
         )
-        self.roots = store.root_list(self.live_catalog.roots_changed)
-        self.search = Search(self.live_catalog, store)
+        self.search = Search(self.live_catalog, store, environment.monotonic)
+        self.roots = store.root_list(self._roots_changed)
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
         self.runs = SummaryRuns(tasks, environment, summaries)
@@ -151,23 +153,30 @@ class Service:
     def bounds(self, bounds: Bounds) -> None:
         self.registry.eviction.bounds = bounds
         self.byte_budget.bytes_max = bounds.buffered_bytes
+        self.search.take_bound(bounds.index_bytes)
 
     @property
     def in_use(self) -> bool:
         """True if a client is connected, or a session would be lost with the daemon."""
         return bool(self.clients) or self.registry.any_in_memory
 
-    def configure_roots(self, folders: Mapping[str, Sequence[str]]) -> None:
-        """Take over the roots of another configuration, by kind."""
+    def configure_roots(
+        self, folders: Mapping[str, Sequence[str]], no_outputs: Sequence[str]
+    ) -> None:
+        """Take over the roots of another configuration, by kind, and those of which no outputs are searched."""
 
         async def configure() -> None:
             try:
                 with as_outage():
-                    await self.roots.configure(folders)
+                    await self.roots.configure(folders, no_outputs)
             except StorageError as error:
                 self.environment.report_trouble(f"the configured roots are not in force: {error}")
 
         self._tasks.start_soon(configure)
+
+    async def _roots_changed(self, shown: ShownAt) -> None:
+        await self.live_catalog.roots_changed(shown)
+        self.search.is_due.set()
 
     def note_use(self) -> None:
         """Wake the waiters of `use_changed`: `in_use` or a setting may have changed."""
@@ -334,6 +343,7 @@ class Service:
             draining=self.draining,
             holdings=self.byte_budget.statistics(),
             catalog=self.live_catalog.statistics(),
+            index=self.search.statistics(),
             state=self.states.statistics(),
             sessions={actor.session_id: actor.statistics() for actor in actors},
             database=self.store.database or UNSET,

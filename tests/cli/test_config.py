@@ -33,6 +33,7 @@ connections = 30
 connections_per_process = 31
 sessions_per_connection = 32
 buffered_bytes = 33000000
+index_bytes = 34000000
 idle_session_seconds = 40.5
 
 [retention]
@@ -61,6 +62,9 @@ timeout_seconds = 80
 [secrets]
 key_command = ["pass", "show", "key"]
 key_file = "~/my.key"
+
+[search]
+no_outputs = ["~/pi"]
 
 [roots]
 """
@@ -93,7 +97,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     assert configuration.store == "postgresql://db.example/agents?sslmode=verify-full"
     assert configuration.store_password_command == ("pass", "show", "db")
     assert configuration.limits == config_module.Limits(
-        10, 20, 30, 31, 32, 33_000_000, idle_session_seconds=40.5
+        10, 20, 30, 31, 32, 33_000_000, 34_000_000, idle_session_seconds=40.5
     )
     assert configuration.retention.max_age_hours == 50
     assert configuration.defaults.model == "m-1"
@@ -111,6 +115,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     assert configuration.export.redact == ("sk-[a-z]+",)
     assert configuration.secrets.key_command == ("pass", "show", "key")
     assert configuration.secrets.key_file == "~/my.key"
+    assert configuration.search.no_outputs == ("~/pi",)
     assert configuration.roots["pi"] == ("~/pi", "/x")
     assert configuration.roots.keys() == set(ROOT_KINDS)
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
@@ -337,6 +342,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "summarizer": config_module.Summarizer,
         "export": config_module.Export,
         "secrets": config_module.Secrets,
+        "search": config_module.Searches,
     }
     keys = {name for name in structs.asdict(Configuration()) if name not in {*sections, "roots"}}
     keys |= {f"roots.{kind}" for kind in ROOT_KINDS}

@@ -27,7 +27,7 @@ def read_lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
 
-def claude_line(number: int, above: int | None, text: str, role: str = "user", **more: Any) -> Any:
+def claude_line(number: int, above: int | None, text: Any, role: str = "user", **more: Any) -> Any:
     """Return a message as Claude Code writes it; its uuid ends in the number."""
     message: dict[str, Any] = {"role": role, "content": text}
     if role == "assistant":

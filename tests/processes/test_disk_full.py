@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sessiond.limits import INDEX_FREE_BYTES
 from tests.kit.link import Link, Refused
+from tests.kit.patience import soon
 from tests.kit.sessions import SESSION
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
@@ -170,3 +172,27 @@ def fill_with(path: Path) -> None:
                     file.write(bytes(size))
             except OSError:
                 continue
+
+
+def test_the_search_index_leaves_the_last_room_to_sessions(
+    tmp_path: Path, mounted: Mount, socket_path: Path
+) -> None:
+    disk = mounted(tmp_path / "disk", f"size={INDEX_FREE_BYTES + DISK_BYTES}")
+    filler = disk / "filler"
+    filler.write_bytes(bytes(DISK_BYTES))
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
+    with running(daemon), daemon.connect() as link:
+        link.create()
+        link.say(SESSION, "a needle")
+        asked = {"query": "needle", "session_id": SESSION}
+        refused = link.refusal("session/search", **asked)
+        assert (refused.kind, refused.data["errno"]) == ("storage_error", "ENOSPC")
+        assert "32 MiB free" in str(refused)
+        assert link.say(SESSION, "a needle too")["durability"] == "disk"
+        daemon.restart()
+        with daemon.connect() as again:
+            said = soon(lambda: again.ask("server/stats")["index"]["problem"])
+            assert "almost full" in said
+            assert again.say(SESSION, "a third needle")["durability"] == "disk"
+            filler.unlink()
+            assert len(again.ask("session/search", **asked)["hits"]) == 3

@@ -229,7 +229,7 @@ async def test_searches_and_lists_of_one_connection_leave_the_next_turn_to_anoth
 ) -> None:
     put(house, 1)
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
-        turn = daemon.service.search._turn  # pyright: ignore[reportPrivateUsage]
+        turn = daemon.service.search.turn
         async with turn:
             await one.send(
                 *(

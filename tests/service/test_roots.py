@@ -61,6 +61,7 @@ async def test_the_files_of_a_root_are_listed_filtered_and_searched(
             "reason": None,
             "indexed_chars": 0,
             "index_full": False,
+            "outputs": True,
         }
         assert await ids(wire) == ["session-a", "session-p1", "session-p2"]
         assert await ids(wire, program="pi") == ["session-p1", "session-p2"]
@@ -332,7 +333,7 @@ async def test_a_root_that_left_the_configuration_while_no_daemon_ran_is_not_lis
     real_house: House, root: Path
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await daemon.service.roots.configure({"pi": [str(root)]})
+        await daemon.service.roots.configure({"pi": [str(root)]}, [])
         assert await ids(wire) == ["session-p1", "session-p2"]
         with pytest.raises(Refusal, match=r"take it out of roots\.pi there"):
             await wire.call("catalog/roots", action="remove", path=str(root))

@@ -153,12 +153,39 @@ async def test_a_snippet_of_an_output_is_the_line_of_the_match(house: House) -> 
         assert (said["snippet"], shown["snippet"]) == ("a needle b", "7: a needle")
 
 
-async def test_an_output_is_searched_up_to_its_bound(house: House) -> None:
+async def test_of_a_long_output_both_ends_are_searched(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        hay = "hay " * (SEARCH_TOOL_CHARS_MAX // 4 - 2)
-        await stored(wire, message("tool", f"{hay}needle beyond", tool_call_id="c1"))
-        assert await seqs(wire, "needle") == [1]
+        hay = "hay " * (SEARCH_TOOL_CHARS_MAX // 8 - 4)
+        output = f"{hay}needle {'middle ' * 5000}beyond{hay}\nE: it broke"
+        await stored(wire, message("tool", output, tool_call_id="c1"))
+        for found in ("needle", "broke", "needle broke", '"it broke"'):
+            assert await seqs(wire, found) == [1], found
+        assert [hit["snippet"] for hit in await hits(wire, "broke")] == ["E: it broke"]
         assert await seqs(wire, "beyond") == []
+
+
+async def test_no_phrase_is_found_across_what_is_left_out(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        ends = SEARCH_TOOL_CHARS_MAX // 2
+        output = "one".rjust(ends - 3) + " between" * 99 + "two".ljust(ends)
+        await stored(wire, message("tool", output, tool_call_id="c1"))
+        assert await seqs(wire, "one two") == [1]
+        assert await seqs(wire, '"one two"') == []
+
+
+async def test_the_end_of_a_very_long_output_of_another_agent_is_searched(
+    real_house: House, tmp_path: Path
+) -> None:
+    output = f"begun {'x' * 4_000_000} {'hay ' * 30_000} at the end é \\ broke"
+    called = {"type": "tool_result", "tool_use_id": "c1", "content": output}
+    root = tmp_path.resolve() / "projects"
+    path = write_lines(root / f"-p/{CLAUDE.format(1)}.jsonl", [claude_line(1, None, [called])])
+    os.utime(path, (10**9, 10**9))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await seqs(wire, "begun broke") == [1]
+        (hit,) = await hits(wire, "broke")
+        assert hit["snippet"].endswith("hay at the end é \\ broke")
 
 
 # -- checks at the source -------------------------------------------------------------------------

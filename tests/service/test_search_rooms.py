@@ -6,21 +6,25 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from sessiond.catalog.fulltext import Indexed, TextIndex
 from sessiond.catalog.rows import Known
+from sessiond.daemon.retention_timer import keep_index
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
 from sessiond.service.files import line_texts
 from sessiond.service.files.in_place import AgentFile, AgentFiles
-from sessiond.testing.wire import Wire
+from sessiond.testing.daemon import Daemon
+from sessiond.testing.wire import Refusal, Wire
 from tests.kit.agent_roots import CLAUDE, claude_root
 from tests.kit.agents import claude_line, write_lines
 from tests.kit.calls import call, create, say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.kit.patience import eventually
 from tests.kit.roots import add_root, ids, pi_file, put
 from tests.kit.sessions import SESSION
 
@@ -232,3 +236,108 @@ async def test_a_search_leaves_out_what_was_started_for_a_task_unless_asked(
         assert TASK in everywhere
         everywhere.remove(TASK)
         assert await found(wire, "main.rs") == everywhere
+
+
+# -- roots of which no outputs are searched -------------------------------------------------------
+
+
+def root_with_output(home: Path) -> Path:
+    """Return a folder of Claude Code's projects with a session that has a prompt, and an output with a word of its own."""
+    root = home / "claude" / "projects"
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "qzvjxpassword"}
+    lines = [claude_line(1, None, "needle"), claude_line(2, 1, [result])]
+    path = write_lines(root / FILE.format(0), lines)
+    os.utime(path, (3600, 3600))
+    return root
+
+
+async def outputs_of_roots(wire: Wire) -> list[bool]:
+    return [one["outputs"] for one in (await wire.call("catalog/roots"))["roots"]]
+
+
+async def words_found(wire: Wire) -> list[bool]:
+    """Return whether the prompt is found, and whether the output is."""
+    return [bool(await found(wire, word)) for word in ("needle", "qzvjxpassword")]
+
+
+def has_word(house: House) -> bool:
+    """Return whether the word of the output stands in a file of the search index."""
+    folder = house.layout.search.parent
+    return any(b"qzvjxpassword" in path.read_bytes() for path in folder.glob("search.sqlite*"))
+
+
+async def test_outputs_of_a_root_are_searched_or_not_as_the_root_says(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = str(root_with_output(tmp_path.resolve()))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("catalog/roots", action="add", path=root, outputs=False)
+        assert await outputs_of_roots(wire) == [False]
+        assert await words_found(wire) == [True, False]
+        assert await call(wire, "catalog/roots", INDEXED) == [(len("needle"), False)]
+        assert not has_word(real_house)
+        # A name of the root without a word on outputs changes nothing.
+        await wire.call("catalog/roots", action="add", path=root)
+        assert await words_found(wire) == [True, False]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert await outputs_of_roots(wire) == [False]
+        assert await words_found(wire) == [True, False]
+        await wire.call("catalog/roots", action="add", path=root, outputs=True)
+        assert await words_found(wire) == [True, True]
+        assert await outputs_of_roots(wire) == [True]
+
+
+async def test_outputs_that_are_not_to_be_searched_any_more_are_erased(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = str(root_with_output(tmp_path.resolve()))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("catalog/roots", action="add", path=root)
+        assert await words_found(wire) == [True, True]
+        indexed = len("needle") + len("qzvjxpassword")
+        assert await call(wire, "catalog/roots", INDEXED) == [(indexed, False)]
+        assert has_word(real_house)
+        reads = count_texts(daemon)
+        await wire.call("catalog/roots", action="add", path=root, outputs=False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_index, daemon.service)
+            # The work in the background does it; no search has to ask.
+            await eventually(lambda: not has_word(real_house))
+            tasks.cancel_scope.cancel()
+        assert reads == []
+        assert await words_found(wire) == [True, False]
+        assert await call(wire, "catalog/roots", INDEXED) == [(len("needle"), False)]
+
+
+def count_texts(daemon: Daemon) -> list[str]:
+    """Return a list of the sessions that are read for the index from now on."""
+    read, behind = list[str](), daemon.store.texts_behind
+
+    def noted(known: Known, indexed: Indexed | None) -> Any:
+        read.append(known.session_id)
+        return behind(known, indexed)
+
+    daemon.store.texts_behind = noted
+    return read
+
+
+async def test_the_configuration_says_of_which_roots_no_outputs_are_searched(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = str(root_with_output(tmp_path.resolve()))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        roots = daemon.service.roots
+        await roots.configure({"claude-code": [root]}, [root])
+        assert await outputs_of_roots(wire) == [False]
+        assert await words_found(wire) == [True, False]
+        with pytest.raises(Refusal, match=r"search\.no_outputs"):
+            await wire.call("catalog/roots", action="add", path=root, outputs=True)
+        await roots.configure({"claude-code": [root]}, [])
+        assert await words_found(wire) == [True, True]
+        # It counts for a root that a client has added, too.
+        await roots.configure({}, [root])
+        await wire.call("catalog/roots", action="add", path=root)
+        assert await outputs_of_roots(wire) == [False]
+        assert await words_found(wire) == [True, False]
+        with pytest.raises(Refusal, match="no meaning for action remove"):
+            await wire.call("catalog/roots", action="remove", path=root, outputs=True)

@@ -23,6 +23,7 @@ from sessiond.limits import SEARCH_TEXT_CHARS_MAX, SEARCH_TOOL_CHARS_MAX
 from sessiond.model.searched import Part, Searched
 
 MARK = Indexed("epoch", 2, 100)
+HALF = SEARCH_TOOL_CHARS_MAX // 2
 FOX = Match((Phrase(("fox",), is_open=True),))
 
 
@@ -201,6 +202,10 @@ def call(name: str, arguments: Any) -> dict[str, Any]:
         ),
         (
             message("toolResult", "x" * 40_000 + "far", toolCallId="c1"),
+            [(Part.OUTPUT, "x" * (HALF - 3) + "\n\uf8ff\n" + "x" * (HALF - 3) + "far", "tool", "")],
+        ),
+        (
+            message("toolResult", "x" * SEARCH_TOOL_CHARS_MAX, toolCallId="c1"),
             [(Part.OUTPUT, "x" * SEARCH_TOOL_CHARS_MAX, "tool", "")],
         ),
         (

@@ -105,3 +105,21 @@ def test_a_small_value_is_the_same_object() -> None:
     value = b'{"a":"%b"}' % (b"x" * 5000)
     assert shortened(value, len(value)) is value
     assert len(shortened(value, len(value) - 1)) < len(value)
+
+
+@pytest.mark.parametrize("is_ascii", [False, True])
+@pytest.mark.parametrize("unit", [*UNITS, "x ", " \\", "\u20ac \\n"])
+def test_the_end_of_a_text_is_kept_from_a_blank_on(unit: str, is_ascii: bool) -> None:
+    for shift in range(13):
+        said = "y" * shift + unit * 5000 + " the end"
+        value = json.dumps({"a": said, "id": "z"}, ensure_ascii=is_ascii).encode()
+        for step in (1021, 64 * 1024):
+            short = ShortTexts(MIB, 512, 96)
+            for at in range(0, len(value), step):
+                short.add(value[at : at + step])
+            found = json.loads(short.value() or b"")
+            assert found["id"] == "z"
+            begin, _, end = found["a"].rpartition("\n" if "\n" not in unit else "\nthe ")
+            assert len(begin) <= 512
+            assert end.endswith("end")
+            assert said.endswith(end)

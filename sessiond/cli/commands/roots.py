@@ -24,6 +24,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
         "sessiond roots",
         "sessiond roots --json",
         "sessiond roots add --kind pi .",
+        "sessiond roots add --no-outputs .",
         "sessiond list --root .",
         "sessiond roots remove .",
     ),
@@ -34,9 +35,16 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
     metavar="NAME",
     help="Program whose files are in the folder, as pi.  [default: what the folder or its files tell]",
 )
+@click.option(
+    "--outputs/--no-outputs",
+    default=None,
+    help="Whether searches read the outputs of tools there; add a root again to change it.",
+)
 @click.argument("action", type=click.Choice(["list", "add", "remove"]), default="list")
 @click.argument("folder", type=FOLDER, required=False)
-def roots(shared: Shared, action: str, folder: str | None, *, kind: str | None) -> None:
+def roots(
+    shared: Shared, action: str, folder: str | None, *, kind: str | None, outputs: bool | None
+) -> None:
     """List the folders with session files of other programs, add one, or remove one.
 
     A root is a folder whose sessions are listed, searched and watched beside your own. They are
@@ -57,8 +65,11 @@ def roots(shared: Shared, action: str, folder: str | None, *, kind: str | None) 
         raise click.UsageError(f"name the folder: sessiond roots {action} FOLDER")
     if action != "add" and kind is not None:
         raise click.UsageError("--kind is for add")
+    if action != "add" and outputs is not None:
+        raise click.UsageError("--outputs and --no-outputs are for add")
+    asked = {"action": action, "path": folder, "kind": kind, "outputs": outputs}
     with connected(shared) as client:
-        found = ask(client, "catalog/roots", action=action, path=folder, kind=kind)
+        found = ask(client, "catalog/roots", **asked)
     answer(shared, found, _show)
 
 
@@ -83,9 +94,10 @@ def _show(found: dict[str, Any]) -> None:
 def _state(root: dict[str, Any]) -> str:
     if root["reason"] is not None:
         return str(root["reason"])
+    state = "added" if root["added"] else "found"
     if root["configured"]:
-        return "in the configuration"
-    return "added" if root["added"] else "found"
+        state = "in the configuration"
+    return state if root.get("outputs", True) else f"{state}, no outputs"
 
 
 def _count(sessions: int | None) -> str:

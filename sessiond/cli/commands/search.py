@@ -12,7 +12,7 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, table
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import short_session_ids
-from sessiond.visible import hit_text
+from sessiond.visible import hit_text, unsearched
 
 __all__ = ["COMMAND"]
 
@@ -100,6 +100,8 @@ def _show(result: dict[str, Any]) -> None:
     table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
     for file in result.get("unreadable", ()):
         note(f"not searched: {file['path']}: {file['reason']}")
+    for one in result.get("unsearched", ()):
+        note(f"not searched: {unsearched(one['texts'], one['before'])}; see limits.index_bytes")
     if not hits:
         note(
             "no entry holds all words; --archived any, --drafts and --subagents search more sessions"

@@ -26,7 +26,7 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
     from sessiond.cli.connect.versions import tell_another
     from sessiond.cli.ui.output import emit, say
     from sessiond.limits import ANSWER_SECONDS
-    from sessiond.visible import counted
+    from sessiond.visible import counted, index_state
 
     path = find_socket(place)
     found = about(path, ANSWER_SECONDS)
@@ -63,6 +63,8 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
         counted(stats["requests_waiting"], "waiting request"),
     )
     say(", ".join(counts))
+    if (index := index_state(stats.get("index"))) is not None:
+        say(f"search index: {index}")
     if stats["draining"]:
         say("the daemon is about to end")
 

@@ -27,7 +27,7 @@ from sessiond.config.configuration import Sources, load
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN, FREE_DESCRIPTORS_MIN
-from sessiond.visible import printable
+from sessiond.visible import index_state, printable
 from sessiond_client.versions import compared
 
 __all__ = ["Finding", "examine", "told"]
@@ -183,8 +183,18 @@ def _catalog(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     yield _database("catalog", layout.catalog)
 
 
-def _search(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
+def _search(place: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     yield _database("search", layout.search)
+    try:
+        stats = ask_once(find_socket(place), "server/stats", seconds=ANSWER_SECONDS)
+    except TimeoutError:
+        # The check of the daemon says so.
+        return
+    index = None if stats is None else stats.get("index")
+    if index is not None and (state := index_state(index)) is not None:
+        well = index["problem"] is None
+        then = None if well else "remove the cause: the daemon tries again at each search"
+        yield Finding("search", ok=well, what=f"the daemon's index: {state}", next=then)
 
 
 def _database(check: str, path: Path) -> Finding:

@@ -11,7 +11,8 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         pending/<session id>.place        where the file of a draft for a root belongs
         trash/                            deleted sessions until they are purged
         catalog.sqlite                    the index of files; may be thrown away
-        search.sqlite                     the full-text index; made by the first search
+        search.sqlite                     the full-text index; made in the background
+        search.sqlite.next                one that is being made to take the place of that of an older version
         roots.json                        the folders that clients added as roots
         state/<namespace>.json            the state store; made by its first write
         moves/<digest of id>.json         sessions on their way out of a database

@@ -22,11 +22,15 @@ __all__ = ["METHOD"]
 
 
 class RootsParams(Params):
-    """Action, and the folder that is added or removed; `kind` is the dialect of its program."""
+    """Action, and the folder that is added or removed; `kind` is the dialect of its program.
+
+    `outputs` false leaves the outputs of tools in its sessions out of searches; it can be added again to change that.
+    """
 
     action: Literal["list", "add", "remove"] = "list"
     path: str | None = None
     kind: str | None = None
+    outputs: bool | None = None
 
 
 class RootsResult(Struct, frozen=True):
@@ -48,6 +52,7 @@ def _path(params: RootsParams) -> str:
     """Return the path that the action needs. Raise InvalidParams."""
     unwanted = {
         "kind": params.kind if params.action != "add" else None,
+        "outputs": params.outputs if params.action != "add" else None,
         "path": params.path if params.action == "list" else None,
     }
     for name, value in unwanted.items():
@@ -64,7 +69,7 @@ def _path(params: RootsParams) -> str:
 async def _act(client: Client, params: RootsParams, path: str) -> RootsResult:
     roots = client.service.roots
     if params.action == "add":
-        return RootsResult(await roots.add(path, params.kind))
+        return RootsResult(await roots.add(path, params.kind, outputs=params.outputs))
     if params.action == "remove":
         return RootsResult(await roots.remove(path))
     return RootsResult(await roots.look())

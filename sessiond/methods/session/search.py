@@ -21,8 +21,9 @@ from sessiond.methods._shared.common import (
     require_time,
 )
 from sessiond.model.ids import SessionId
-from sessiond.model.searched import Speaker
+from sessiond.model.searched import Speaker, Unsearched
 from sessiond.model.times import TimeText, unix_ms
+from sessiond.service.listing.pages import LookProgress
 from sessiond.service.store.listed import Unreadable
 
 __all__ = ["METHOD"]
@@ -41,17 +42,24 @@ class SearchParams(Params):
     tool: str | None = None
     since: TimeText | None = None
     limit: int | None = None
+    whole: bool = True
 
 
 class SearchResult(Struct, frozen=True):
-    """Hits, best first, and sessions of roots that could not be read; left out if all could."""
+    """Hits, best first, and sessions of roots that could not be read; left out if all could.
+
+    `looking` tells of sessions that are being read behind an answer that need not be whole; left out behind their end.
+    `unsearched` are texts for which the index has no room; left out if there are none.
+    """
 
     hits: list[Found]
     unreadable: list[Unreadable] | UnsetType = UNSET
+    looking: LookProgress | UnsetType = UNSET
+    unsearched: list[Unsearched] | UnsetType = UNSET
 
 
 def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
-    """Query the search index once it holds all stored entries."""
+    """Query the search index once it holds all stored entries, or what it holds by now."""
     if len(params.query) > SEARCH_QUERY_CHARS_MAX:
         raise InvalidParams(
             f"a query has at most {SEARCH_QUERY_CHARS_MAX} characters", path="query"
@@ -73,8 +81,10 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
 
     async def search() -> SearchResult:
         find = client.service.search.find
-        hits, unread = await find(match, query, filters, limit, call)
-        return SearchResult(hits, unread or UNSET)
+        found = await find(match, query, filters, limit, call, whole=params.whole)
+        return SearchResult(
+            found.hits, found.unread or UNSET, found.looking or UNSET, found.unsearched or UNSET
+        )
 
     client.service.look(call, search)
     return DEFERRED

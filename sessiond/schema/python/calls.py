@@ -156,7 +156,10 @@ OPTION_NOTES: Final = {
     "MergeOptions": '`head`, `expected` and `lease_id` go with `into="this"`.',
     "PresenceOptions": "`state` None takes the presence back.",
     "RebaseOptions": '`squash` is `{"summary": …}`.',
-    "SearchOptions": "`archived=None` searches both.",
+    "SearchOptions": (
+        "`archived=None` searches both. The answer of a `call` of `session/search` says with `whole=False`"
+        " how far the reading is (`looking`)."
+    ),
     "SignalOptions": "`data` is any JSON; `Raw` travels as it is.",
     "SubscribeOptions": (
         "`timeout` bounds the first answer only. `signals` yields `Signal` and `Presence` too;"

@@ -223,7 +223,8 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("Trashed", "TrashedSession", "session_id path title? cwd? origin? bytes="),
     ("TrashPage", "TrashResult", "sessions next_cursor?"),
     ("Hit", "Found", "session_id entry_id seq snippet= tool? checked=true"),
-    ("SearchAnswer", "SearchResult", "hits unreadable="),
+    ("Unsearched", "Unsearched", "texts before"),
+    ("SearchAnswer", "SearchResult", "hits unreadable= looking? unsearched="),
     (
         "ForestNode",
         "ForestNode",
@@ -259,7 +260,7 @@ RESULTS: Final[tuple[Row, ...]] = (
     (
         "Root",
         "RootInfo",
-        "path kind sessions? bytes= added= configured= reason? indexed_chars= index_full=",
+        "path kind sessions? bytes= added= configured= reason? indexed_chars= index_full= outputs=true",
     ),
     ("RootPage", "RootsResult", "roots"),
 )

@@ -24,7 +24,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.scanning import lines_from
-from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
+from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_BYTES, SEARCH_BATCH_CHARS
 from sessiond.model.times import unix_ms
 from sessiond.service.files.catalog_records import fingerprint_of, fits_line
 from sessiond.service.files.profile import Profile
@@ -89,20 +89,21 @@ class LineTexts:
             raise TextsChanged
         behind = -1 if indexed is None else indexed.seq
         texts: list[Text] = []
-        chars = total = seq = 0
+        chars = read = total = seq = 0
         for seq, (line, place) in enumerate(_readable(self._agents.searched(found)), 1):
             these = _texts(found.dialect, seq, line, place)
             size = sum(one.chars for one in these)
             total += size
+            read += len(line) if place is None else place.size
             if total > AGENT_TEXT_CHARS_MAX:
                 break
             if seq > behind:
                 texts += these
                 chars += size
-            if chars > SEARCH_BATCH_CHARS:
+            if chars > SEARCH_BATCH_CHARS or (read > SEARCH_BATCH_BYTES and seq > behind):
                 # Only the last batch says that the file was read to its end.
                 yield Indexed(known.mark.epoch, seq, 0), texts
-                texts, chars = [], 0
+                texts, chars, read = [], 0, 0
         yield Indexed(known.mark.epoch, max(seq, behind), known.end), texts
 
 
@@ -134,12 +135,13 @@ def read_texts(
     """
     dialect, first, upgrade = _header(lines_behind(0, 0))
     texts: list[Text] = []
-    chars = 0
+    chars = read = 0
     behind = -1 if indexed is None else indexed.seq
     # The lines of an older version depend on the lines before them.
     seq, begin = (0, 0) if indexed is None or upgrade is not None else (behind + 1, indexed.end)
     for stored, end in lines_behind(seq, begin):
         line = stored
+        read += len(stored)
         if upgrade is not None:
             line = upgrade.take(stored) if seq else upgrade.header
         if seq > behind:
@@ -152,9 +154,9 @@ def read_texts(
                 break
             yield Indexed(mark.epoch, seq, end), texts
             return
-        if chars > SEARCH_BATCH_CHARS:
+        if chars > SEARCH_BATCH_CHARS or (read > SEARCH_BATCH_BYTES and seq > behind):
             yield Indexed(mark.epoch, seq, end), texts
-            texts, chars = [], 0
+            texts, chars, read = [], 0, 0
         seq, begin = seq + 1, end
     raise TextsChanged
 

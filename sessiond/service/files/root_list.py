@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 from anyio import CancelScope, to_thread
+from msgspec.structs import replace
 
 from sessiond.dialects.agents.places import FOLDERS_OF_AGENTS
 from sessiond.errors import InvalidParams, SessiondError
@@ -44,17 +45,22 @@ class FolderRoots:
         """Return the roots, and the folders of known programs that are none."""
         return await to_thread.run_sync(self._look)
 
-    async def add(self, path: str, kind: str | None) -> list[RootInfo]:
-        """Add a folder; return what `look` returns. Raises InvalidParams, StorageError."""
-        return await self._change(lambda: self._add(path, kind))
+    async def add(self, path: str, kind: str | None, *, outputs: bool | None) -> list[RootInfo]:
+        """Add a folder, or change whether its `outputs` are searched; return what `look` returns.
+
+        Raises InvalidParams, StorageError.
+        """
+        return await self._change(lambda: self._add(path, kind, outputs=outputs))
 
     async def remove(self, path: str) -> list[RootInfo]:
         """Remove a root; return what `look` returns. Raises InvalidParams, StorageError."""
         return await self._change(lambda: self._remove(path))
 
-    async def configure(self, folders: Mapping[str, Sequence[str]]) -> None:
-        """Take over the roots of another configuration, by kind."""
-        await self._change(lambda: self._roots.configure(folders))
+    async def configure(
+        self, folders: Mapping[str, Sequence[str]], no_outputs: Sequence[str]
+    ) -> None:
+        """Take over the roots of another configuration, by kind, and those of which no outputs are searched."""
+        await self._change(lambda: self._roots.configure(folders, no_outputs))
 
     async def _change(self, change: Callable[[], object]) -> list[RootInfo]:
         """Change the roots in a worker thread, to the end even if the caller is cancelled."""
@@ -71,7 +77,7 @@ class FolderRoots:
 
     # -- changes -----------------------------------------------------------------------
 
-    def _add(self, path: str, kind: str | None) -> None:
+    def _add(self, path: str, kind: str | None, *, outputs: bool | None) -> None:
         with telling("look at", Path(path)):
             real = self._profile.files.real(path)
         if printable(real) != real:
@@ -86,13 +92,25 @@ class FolderRoots:
             if kind not in {None, found.kind}:
                 text = f"the folder is a root of kind {found.kind} already: remove that root first"
                 raise InvalidParams(text, path="kind")
+            if outputs not in {None, found.outputs}:
+                self._change_outputs(found)
             return
         try:
             self._profile.paths.listdir(Path(real))
         except OSError as error:
             text = f"{real} cannot be listed: {error.strerror}{self._meant(real)}"
             raise InvalidParams(text, path="path") from error
-        self._roots.add(Root(real, kind or self._kind_of(real)))
+        self._roots.add(Root(real, kind or self._kind_of(real), outputs=outputs is not False))
+
+    def _change_outputs(self, root: Root) -> None:
+        if root.configured or self._roots.asks_for_no_outputs(root):
+            text = (
+                "the configuration says whether outputs of this root are searched: change"
+                " search.no_outputs there, then let the daemon read the configuration again (SIGHUP,"
+                " or a restart)"
+            )
+            raise InvalidParams(text, path="outputs")
+        self._roots.add(replace(root, outputs=not root.outputs))
 
     def _kind_of(self, path: str) -> str:
         """Return the dialect of a folder's files: by the folder, else by the newest file that tells."""
@@ -196,6 +214,7 @@ class FolderRoots:
             reason=reason,
             indexed_chars=0 if texts is None else texts.chars,
             index_full=texts is not None and texts.is_full,
+            outputs=root.outputs,
         )
 
     def _files_in(

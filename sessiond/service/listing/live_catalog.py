@@ -143,7 +143,7 @@ class LiveCatalog:
             look_around=self._look_for,
             glance=self._glance,
         )
-        self.ask, self.select = questions.ask, questions.select
+        self.ask, self.select, self.glance = questions.ask, questions.select, questions.glance
 
     # -- what changed ------------------------------------------------------------------
 

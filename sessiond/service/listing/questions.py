@@ -98,12 +98,11 @@ class Questions:
             )
 
         if not whole:
-            looking = await self._glance(asker.progress)
+            found, looking = await self.glance(page, asker)
             if looking is not None:
-                return structs.replace(
-                    await self._in_turn(lambda: page(self._store.catalog)), looking=looking
-                )
-        found = await self.ask(page, asker)
+                return structs.replace(found, looking=looking)
+        else:
+            found = await self.ask(page, asker)
         if query.sort == "message_count" and after is None:
             # A file that was just written to may be looked at once more, and be a part again.
             for _ in range(_LOOKS_MAX):
@@ -111,6 +110,15 @@ class Questions:
                     break
                 found = await self.ask(page, asker)
         return found
+
+    async def glance(
+        self, question: Callable[[Catalog], T], asker: Asker
+    ) -> tuple[T, LookProgress | None]:
+        """Ask the catalog a moment later, current or not; return how far the look is that goes on behind the answer."""
+        looking = await self._glance(asker.progress)
+        if looking is None:
+            return await self.ask(question, asker), None
+        return await self._in_turn(lambda: question(self._store.catalog)), looking
 
     async def ask(self, question: Callable[[Catalog], T], asker: Asker) -> T:
         """Ask the catalog in a worker thread, once it is current. Raises StorageError, and what `question` raises.

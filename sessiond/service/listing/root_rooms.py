@@ -40,11 +40,15 @@ class Room(Struct):
 
 
 class Place(Struct, frozen=True):
-    """The place of a session: whether another agent writes its file, and its root with the root's room."""
+    """The place of a session: whether another agent writes its file, and its root with the root's room.
+
+    `outputs` is false if the outputs of tools in it are not searched.
+    """
 
     is_agents: bool
     root: str | None
     room: Room | None
+    outputs: bool
 
 
 class RootRooms:
@@ -68,7 +72,7 @@ class RootRooms:
         room = None
         if there.root is not None:
             room = self._rooms.setdefault(there.root, Room(ROOT_TEXT_CHARS_MAX))
-        return Place(there.is_agents, there.root, room)
+        return Place(there.is_agents, there.root, room, there.outputs)
 
 
 class IndexedTexts(Struct):

@@ -68,10 +68,14 @@ class Unreadable(Struct, frozen=True):
 
 
 class Whereabouts(Struct, frozen=True):
-    """The place of a stored session: whether another agent writes its file, and its root, if any."""
+    """The place of a stored session: whether another agent writes its file, and its root, if any.
+
+    `outputs` is false if the outputs of tools in it are not searched.
+    """
 
     is_agents: bool
     root: str | None
+    outputs: bool = True
 
 
 class SampledSession(Struct, frozen=True):

@@ -35,6 +35,8 @@ class RootInfo(Struct, frozen=True, kw_only=True):
     """Number of characters of its sessions that a search finds; 0 before the first search."""
     index_full: bool
     """True if sessions are left out of searches, because newer sessions have ROOT_TEXT_CHARS_MAX."""
+    outputs: bool
+    """False if the outputs of tools in its sessions are not searched."""
 
 
 class RootList(Protocol):
@@ -44,16 +46,21 @@ class RootList(Protocol):
         """Return the roots, and the folders of known programs that are none."""
         ...
 
-    async def add(self, path: str, kind: str | None) -> list[RootInfo]:
-        """Add a folder; return what `look` returns. Raises InvalidParams, StorageError."""
+    async def add(self, path: str, kind: str | None, *, outputs: bool | None) -> list[RootInfo]:
+        """Add a folder, or change whether its `outputs` are searched; return what `look` returns.
+
+        Raises InvalidParams, StorageError.
+        """
         ...
 
     async def remove(self, path: str) -> list[RootInfo]:
         """Remove a root; return what `look` returns. Raises InvalidParams, StorageError."""
         ...
 
-    async def configure(self, folders: Mapping[str, Sequence[str]]) -> None:
-        """Take over the roots of another configuration, by kind."""
+    async def configure(
+        self, folders: Mapping[str, Sequence[str]], no_outputs: Sequence[str]
+    ) -> None:
+        """Take over the roots of another configuration, by kind, and those of which no outputs are searched."""
         ...
 
 

@@ -220,12 +220,15 @@ class SwitchOptions(Timed, total=False):
 class RootsOptions(Timed, total=False):
     """Optional parameters of catalog/roots.
 
-    Action, and the folder that is added or removed; `kind` is the dialect of its program.
+    Action, and the folder that is added or removed; `kind` is the dialect of its program. `outputs`
+    false leaves the outputs of tools in its sessions out of searches; it can be added again to
+    change that.
     """
 
     action: Literal["add", "list", "remove"]
     path: str
     kind: str
+    outputs: bool
 
 
 class StateSetOptions(Timed, total=False):
@@ -368,7 +371,8 @@ class SearchOptions(Timed, total=False):
     Words and quoted phrases, and where to search: in which sessions, and in which parts of their
     entries.
 
-    `archived=None` searches both.
+    `archived=None` searches both. The answer of a `call` of `session/search` says with
+    `whole=False` how far the reading is (`looking`).
     """
 
     session_id: str
@@ -380,6 +384,7 @@ class SearchOptions(Timed, total=False):
     tool: str
     since: str
     limit: int
+    whole: bool
 
 
 class PageOptions(Timed, total=False):

@@ -114,6 +114,7 @@ __all__ = [
     "TurnPage",
     "Unloadable",
     "UnreadableFile",
+    "Unsearched",
     "Verified",
     "WindowUsage",
     "WorkingState",
@@ -963,11 +964,25 @@ class Hit(Struct, frozen=True):
     checked: bool = True
 
 
+class Unsearched(Struct, frozen=True):
+    """Texts that are not searched, since the index has no room for them: those of a kind from before a time."""
+
+    texts: str
+    before: str
+
+
 class SearchAnswer(Struct, frozen=True):
-    """Hits, best first, and sessions of roots that could not be read; left out if all could."""
+    """Hits, best first, and sessions of roots that could not be read; left out if all could.
+
+    `looking` tells of sessions that are being read behind an answer that need not be whole; left
+    out behind their end. `unsearched` are texts for which the index has no room; left out if there
+    are none.
+    """
 
     hits: list[Hit]
     unreadable: list[UnreadableFile] = []
+    looking: LookProgress | None = None
+    unsearched: list[Unsearched] = []
 
 
 class ForestNode(Struct, frozen=True):
@@ -1176,6 +1191,7 @@ class Root(Struct, frozen=True):
     reason: str | None = None
     indexed_chars: int = 0
     index_full: bool = False
+    outputs: bool = True
 
 
 class RootPage(Struct, frozen=True):

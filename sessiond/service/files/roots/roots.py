@@ -45,11 +45,15 @@ OWN: Final = "the folder is part of the profile, whose sessions are listed anywa
 
 
 class Root(Struct, frozen=True):
-    """A folder of session files; `kind` is the dialect, or the agent, that makes files there."""
+    """A folder of session files; `kind` is the dialect, or the agent, that makes files there.
+
+    `outputs` is false if the outputs of tools in its sessions are not searched.
+    """
 
     path: str
     kind: str
     configured: bool = False
+    outputs: bool = True
 
     @property
     def is_agents(self) -> bool:
@@ -82,9 +86,10 @@ class Root(Struct, frozen=True):
         return all(self.leads_to(folders[: at + 1]) for at in range(len(folders)))
 
 
-class _Added(Struct, frozen=True):
+class _Added(Struct, frozen=True, omit_defaults=True):
     path: str
     kind: str
+    outputs: bool = True
 
 
 class _File(Struct, frozen=True):
@@ -115,6 +120,7 @@ class Roots:
         self._report_trouble = report_trouble
         self._configured: tuple[Root, ...] = ()
         self._added: tuple[Root, ...] = ()
+        self._no_outputs: frozenset[str] = frozenset()
         self._is_loaded = False
         try:
             self._load()
@@ -142,8 +148,9 @@ class Roots:
     def whereabouts(self, known: Known) -> Whereabouts:
         """Return whether another agent writes a session's file, and the first root that has the file."""
         path = Path(known.path)
-        root = next((root for root in self.current if root.holds(path)), None)
-        return Whereabouts(self.agent_at(path), None if root is None else root.path)
+        roots = [root for root in self.current if root.holds(path)]
+        first = roots[0].path if roots else None
+        return Whereabouts(self.agent_at(path), first, outputs=all(root.outputs for root in roots))
 
     def find(self, path: str) -> Root | None:
         """Return the root at this path, in any spelling; None if there is no such root. Raises StorageError.
@@ -165,8 +172,13 @@ class Roots:
             raise InvalidParams(printable(text), path="root")
         return root
 
-    def configure(self, folders: Mapping[str, Sequence[str]]) -> bool:
-        """Set the roots of the configuration, by kind; return whether the roots changed."""
+    def configure(
+        self, folders: Mapping[str, Sequence[str]], no_outputs: Sequence[str] = ()
+    ) -> bool:
+        """Set the roots of the configuration, by kind; return whether the roots changed.
+
+        Of the roots `no_outputs` no outputs are searched, of added ones neither.
+        """
         before, found = self.current, list[Root]()
         for kind, named in folders.items():
             for folder in named:
@@ -176,6 +188,7 @@ class Roots:
                 else:
                     found.append(root)
         self._configured = tuple(found)
+        self._no_outputs = frozenset(self._resolved(Path(one).expanduser()) for one in no_outputs)
         self._put_together()
         return self.current != before
 
@@ -205,9 +218,13 @@ class Roots:
         return path == self._own or path.startswith(f"{self._own}/")
 
     def add(self, root: Root) -> None:
-        """Add a root, durably. Raises StorageError; the roots are as they were then."""
+        """Add a root, or put it in its own place, durably. Raises StorageError; the roots are as they were then."""
         self._load()
-        self._store([*self._added, root])
+        self._store([*(one for one in self._added if one.path != root.path), root])
+
+    def asks_for_no_outputs(self, root: Root) -> bool:
+        """Return whether the configuration says that no outputs of a root are searched."""
+        return root.path in self._no_outputs
 
     def remove(self, root: Root) -> None:
         """Remove a root that was added, durably. Raises StorageError."""
@@ -218,7 +235,10 @@ class Roots:
         roots: dict[str, Root] = {}
         for root in (*self._configured, *self._added):
             roots.setdefault(root.path, root)
-        self.current = tuple(roots.values())
+        self.current = tuple(
+            msgspec.structs.replace(root, outputs=False) if self.asks_for_no_outputs(root) else root
+            for root in roots.values()
+        )
 
     def _load(self) -> None:
         """Read the file, unless that was done. Raises StorageError."""
@@ -242,11 +262,12 @@ class Roots:
             raise _damaged(path, str(error)) from error
         if found.version != _VERSION:
             raise _damaged(path, f"version {found.version} is not known")
-        return tuple(Root(one.path, one.kind) for one in found.roots)
+        return tuple(Root(one.path, one.kind, outputs=one.outputs) for one in found.roots)
 
     def _store(self, roots: Iterable[Root]) -> None:
         added = tuple(roots)
-        text = msgspec.json.encode(_File(_VERSION, [_Added(one.path, one.kind) for one in added]))
+        kept = [_Added(one.path, one.kind, one.outputs) for one in added]
+        text = msgspec.json.encode(_File(_VERSION, kept))
         with telling("write", self._path):
             # In a folder where a start removes what an earlier daemon was making.
             fd, unfinished = write_unfinished(self.files, self._unfinished, [text, b"\n"])

@@ -22,6 +22,7 @@ from sessiond.limits import (
     AGENT_LIST_STEP_BYTES,
     LINE_BYTES_MAX,
     LIST_LINE_BYTES,
+    SEARCH_END_BYTES,
     SEARCH_TEXT_BYTES,
 )
 from sessiond.model.formats import AgentFormatName
@@ -114,7 +115,11 @@ def short_lines(ends: array[int]) -> Splitter:
 
 def searched_lines(ends: array[int]) -> Splitter:
     """Return a splitter for lines of which a search takes the words that it indexes."""
-    return Splitter(ends, lambda: ShortTexts(LINE_BYTES_MAX, SEARCH_TEXT_BYTES), LIST_LINE_BYTES)
+
+    def short() -> ShortTexts:
+        return ShortTexts(LINE_BYTES_MAX, SEARCH_TEXT_BYTES, SEARCH_END_BYTES)
+
+    return Splitter(ends, short, LIST_LINE_BYTES)
 
 
 def short_document(files: Files, fd: int, size: int) -> bytes | None:
