@@ -28,6 +28,7 @@ from sessiond.catalog.statements import (
     drop_unlisted,
     erase,
     find_known,
+    find_marks,
     find_related,
     find_roots,
     find_settled_drafts,
@@ -36,7 +37,6 @@ from sessiond.catalog.statements import (
     insert,
     known_parts,
     place,
-    tables_in_use,
     unlist,
 )
 from sessiond.limits import LIST_BYTES_MAX
@@ -84,7 +84,9 @@ class Catalog:
 
     def shown(self, session_id: str) -> Shown | None:
         """Return what lists show of a session; None if it is not listed."""
-        return self.file.use(lambda connection: find_shown(connection, session_id))
+        return self.file.use(lambda connection: find_shown(connection, [session_id])).get(
+            session_id
+        )
 
     def titles(self, session_ids: Iterable[str]) -> dict[str, str | None]:
         """Return the titles of those of these sessions that are listed."""
@@ -122,7 +124,8 @@ class Catalog:
         gone = tuple(gone)
 
         def store(connection: sqlite3.Connection) -> tuple[dict[str, Shown], list[Stored]]:
-            current = [row for row, mark in rows if _mark_of(connection, row.session_id) == mark]
+            marks = find_marks(connection, [row.session_id for row, _ in rows])
+            current = [row for row, mark in rows if marks.get(row.session_id) == mark]
             return _put(connection, current, gone), current
 
         return self.file.use(store)
@@ -225,21 +228,11 @@ class Catalog:
 def _put(
     connection: sqlite3.Connection, rows: Sequence[Stored], gone: Sequence[str]
 ) -> dict[str, Shown]:
-    before: dict[str, Shown] = {}
-    tables = tables_in_use(connection)
-    for session_id in [*(row.session_id for row in rows), *gone]:
-        shown = find_shown(connection, session_id, tables)
-        if shown is not None:
-            before[session_id] = shown
+    before = find_shown(connection, [*(row.session_id for row in rows), *gone])
     for row in rows:
         if row.session_id in before:
             drop(connection, row.session_id)
-        insert(connection, row)
+    insert(connection, rows)
     for session_id in gone:
         unlist(connection, session_id)
     return before
-
-
-def _mark_of(connection: sqlite3.Connection, session_id: str) -> Mark | None:
-    known = find_known(connection, session_id)
-    return None if known is None else known.mark

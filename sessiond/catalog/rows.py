@@ -6,7 +6,7 @@ that lists show (`info`) is opaque bytes to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ __all__ = [
     "Known",
     "ListedFile",
     "Mark",
+    "Records",
     "Relative",
     "Shown",
     "Stored",
@@ -92,6 +93,27 @@ class Known(Struct, frozen=True):
     def end(self) -> int:
         """Number that grows with another agent's file; a row of a database has a time alone."""
         return self.fingerprint.size or self.fingerprint.mtime_ns
+
+
+class Records:
+    """The records of all files as they were at one moment, for many questions."""
+
+    def __init__(self, known: Iterable[Known]) -> None:
+        self._by_id: dict[str, Known] = {}
+        self._at: dict[str, list[Known]] = {}
+        for one in sorted(known, key=lambda one: (not one.listed, one.session_id)):
+            self._by_id[one.session_id] = one
+            self._at.setdefault(one.path, []).append(one)
+
+    def known(self, session_id: str) -> Known | None:
+        """Return the record of a session's file; None if there is none."""
+        return self._by_id.get(session_id)
+
+    def related(self, path: str, ids: Iterable[str]) -> list[Known]:
+        """Return the records of the file at a path, those that lists show first, and of the sessions `ids`."""
+        at_path = self._at.get(path, [])
+        by_id = (self._by_id.get(session_id) for session_id in ids)
+        return at_path + [one for one in by_id if one is not None and one.path != path]
 
 
 class ListedFile(Struct, frozen=True):

@@ -6,8 +6,8 @@ Every function takes a connection and runs inside the transaction of `CatalogFil
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Set
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Any, Final
 
 from sessiond.catalog.guarded import require_types
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
@@ -23,6 +23,7 @@ __all__ = [
     "drop_unlisted",
     "erase",
     "find_known",
+    "find_marks",
     "find_related",
     "find_roots",
     "find_settled_drafts",
@@ -31,7 +32,6 @@ __all__ = [
     "insert",
     "known_parts",
     "place",
-    "tables_in_use",
     "unlist",
 ]
 
@@ -41,6 +41,8 @@ a session's own metadata is taken for one too."""
 _KNOWN: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed"
 )
+_IDS_AT_ONCE: Final = 500
+"""Each version of SQLite takes as many values in one statement."""
 _KNOWN_TYPES: Final = (str, str, str, int, str, int, int, int, int, int)
 _PLACES: Final = ",".join("?" * (COLUMNS.count(",") + 1))
 _PLACE: Final = (
@@ -146,25 +148,37 @@ def place(connection: sqlite3.Connection, session_id: str, path: str, mark: Mark
     connection.execute(_PLACE, (session_id, path, *seen))
 
 
-def find_shown(
-    connection: sqlite3.Connection,
-    session_id: str,
-    tables: Iterable[str] = ("sessions", "volatile"),
-) -> Shown | None:
-    """Return what lists show of a session; None if it is not listed."""
-    for table in tables:
-        row = connection.execute(
-            f"SELECT info, draft, archived, has_assistant FROM {table} "  # noqa: S608 - our names
-            "WHERE session_id = ? AND listed = 1",
-            (session_id,),
-        ).fetchone()
-        if row is not None:
-            require_types(row[:1], (bytes,))
-            return Shown(row[0], *map(bool, row[1:]))
-    return None
+def find_shown(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, Shown]:
+    """Return what lists show of those of these sessions that are listed."""
+    found: dict[str, Shown] = {}
+    for table in reversed(_tables_in_use(connection)):
+        for session_id, info, *flags in _of_many(
+            connection,
+            f"SELECT session_id, info, draft, archived, has_assistant FROM {table} "  # noqa: S608 - our names
+            "WHERE listed = 1 AND session_id IN",
+            session_ids,
+        ):
+            require_types((info,), (bytes,))
+            found[session_id] = Shown(info, *map(bool, flags))
+    return found
 
 
-def tables_in_use(connection: sqlite3.Connection) -> tuple[str, ...]:
+def find_marks(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, Mark]:
+    """Return the recorded marks of those of these sessions that have records."""
+    ask = f"SELECT {_KNOWN} FROM sessions WHERE session_id IN"  # noqa: S608 - our names
+    return {row[0]: _known(row).mark for row in _of_many(connection, ask, session_ids)}
+
+
+def _of_many(
+    connection: sqlite3.Connection, ask: str, session_ids: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of many sessions; `ask` ends before the list of their ids."""
+    for start in range(0, len(session_ids), _IDS_AT_ONCE):
+        some = session_ids[start : start + _IDS_AT_ONCE]
+        yield from connection.execute(f"{ask} ({','.join('?' * len(some))})", some)
+
+
+def _tables_in_use(connection: sqlite3.Connection) -> tuple[str, ...]:
     """Return the tables that hold rows of sessions."""
     (volatile,) = connection.execute("SELECT EXISTS (SELECT 1 FROM volatile)").fetchone()
     return ("sessions", "volatile") if volatile else ("sessions",)
@@ -203,12 +217,31 @@ def erase(connection: sqlite3.Connection, session_id: str) -> None:
     )
 
 
-def insert(connection: sqlite3.Connection, row: Stored) -> None:
-    """Store the row of a session that has none; without a path, in the temporary tables."""
+def insert(connection: sqlite3.Connection, rows: Iterable[Stored]) -> None:
+    """Store the rows of sessions that have none; those without a path in the temporary tables."""
+    files: list[Stored] = []
+    others: list[Stored] = []
+    for row in rows:
+        (others if row.path is None else files).append(row)
+    for table, tags, some in (
+        ("sessions", "tags", files),
+        ("volatile", "volatile_tags", others),
+    ):
+        if some:
+            connection.executemany(
+                f"INSERT OR REPLACE INTO {table} ({COLUMNS}) VALUES ({_PLACES})",  # noqa: S608 - our names
+                map(_values, some),
+            )
+            connection.executemany(
+                f"INSERT OR IGNORE INTO {tags} VALUES (?, ?)",  # noqa: S608 - our names
+                [(tag, row.session_id) for row in some for tag in row.facts.tags],
+            )
+
+
+def _values(row: Stored) -> tuple[Any, ...]:
     facts, mark, seen = row.facts, row.mark, row.fingerprint
-    table, tags = ("sessions", "tags") if row.path is not None else ("volatile", "volatile_tags")
     words = (facts.title or "", facts.first_message or "", facts.cwd)
-    values = (
+    return (
         row.session_id,
         row.path or "",
         mark.epoch,
@@ -236,14 +269,6 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
         facts.parent_id,
         facts.parent_path,
         row.info,
-    )
-    connection.execute(
-        f"INSERT OR REPLACE INTO {table} ({COLUMNS}) VALUES ({_PLACES})",  # noqa: S608 - our names
-        values,
-    )
-    connection.executemany(
-        f"INSERT OR IGNORE INTO {tags} VALUES (?, ?)",  # noqa: S608 - our names
-        [(tag, row.session_id) for tag in facts.tags],
     )
 
 

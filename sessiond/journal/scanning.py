@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sessiond.journal.disk.failures import telling
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Files, Reads
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.reader import LineReader
 from sessiond.journal.splitter import Splitter, Visit, VisitLines, without_cr, without_end
@@ -22,7 +22,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 _HEAD_BYTES: Final = 16 * 1024
 
 
-def chunks_of(files: Files, fd: int, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+def chunks_of(files: Reads, fd: int, start: int = 0, end: int | None = None) -> Iterator[bytes]:
     """Yield the bytes of a file between two offsets, or up to its end at the time of the read.
 
     Raises OSError.

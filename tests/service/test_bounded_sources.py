@@ -11,6 +11,7 @@ import zstandard
 from sessiond.errors import TooLarge
 from sessiond.journal.disk.files import Files
 from sessiond.limits import AGENT_LIST_LINES
+from sessiond.service.sources.agents.sampling import HeldFile
 from sessiond.service.sources.agents.sources import open_sample, open_source
 from tests.kit.agent_roots import CLAUDE, claude_line, claude_root
 from tests.kit.calls import call, create, refused
@@ -51,7 +52,7 @@ def test_a_list_looks_at_few_lines_of_a_large_file(
     content = first + filler * 1_000_000 + last
     path = tmp_path / "rollout.jsonl"
     path.write_bytes(zstandard.compress(content) if packed else content)
-    sample, is_part = open_sample(Files(), path)
+    sample, is_part = open_sample(HeldFile(Files(), path))
     lines: list[bytes] = []
     while more := sample.more():
         lines += more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.kit.calls import create
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
-from tests.kit.roots import add_root
+from tests.kit.roots import add_root, pi_file
+from tests.kit.sessions import native_file
 
 # Behind the times in the lines of the talks.
 WRITTEN = "2026-11-20T0{}:00:00.000Z"
@@ -36,27 +37,35 @@ class HeldReading:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Path) -> None:
         self.met, self.released = threading.Event(), threading.Event()
-        read = Rows.read_new
+        for name in ("read", "read_new"):
+            monkeypatch.setattr(Rows, name, self._held(getattr(Rows, name), at))
 
-        def read_new(rows: Rows, path: Path, *more: Any) -> Any:
+    def _held(self, read: Callable[..., Any], at: Path) -> Callable[..., Any]:
+        def held(rows: Rows, path: Path, *more: Any) -> Any:
             if path == at:
                 self.met.set()
                 assert self.released.wait(PATIENCE_SECONDS)
             return read(rows, path, *more)
 
-        monkeypatch.setattr(Rows, "read_new", read_new)
+        return held
+
+
+def written_hourly(folder: Path, names: Sequence[str], contents: Sequence[bytes]) -> list[Path]:
+    """Return files of a folder, each written an hour behind the one before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [folder / f"{name}.jsonl" for name in names]
+    for hour, (path, content) in enumerate(zip(made, contents, strict=True)):
+        path.write_bytes(content)
+        os.utime(path, (SECONDS + 3600 * hour,) * 2)
+    return made
 
 
 @pytest.fixture
 async def files(tmp_path: Path) -> list[Path]:
-    """Files of Claude Code, each written an hour behind the one before; no name follows the order."""
+    """Files of Claude Code; no name follows the order in which they were written."""
     folder = tmp_path.resolve() / "claude" / "projects" / "-p"
-    folder.mkdir(parents=True)
-    made = [folder / f"{CLAUDE.format(number)}.jsonl" for number in (2, 4, 1, 3)]
-    for hour, path in enumerate(made):
-        path.write_bytes(claude_talk(1))
-        os.utime(path, (SECONDS + 3600 * hour,) * 2)
-    return made
+    names = [CLAUDE.format(number) for number in (2, 4, 1, 3)]
+    return written_hourly(folder, names, [claude_talk(1)] * 4)
 
 
 @pytest.fixture
@@ -87,6 +96,35 @@ async def test_what_was_written_last_is_listed_while_older_files_are_read(
     assert len((await glance(wire))[0]) == 4
     found = await wire.call("session/list")
     assert (len(found["sessions"]), found["looking"]) == (4, None)
+
+
+@pytest.mark.parametrize("kind", ["pi", "native"])
+async def test_new_files_of_every_program_come_newest_first(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    set_limits(monkeypatch, SCAN_BATCH_ROWS=1, GLANCE_SECONDS=0.01)
+    ids = [f"session-{number}" for number in (2, 4, 1, 3)]
+    if kind == "pi":
+        root = tmp_path.resolve() / "pi"
+        files = written_hourly(root, ids, [pi_file(one, "hi") for one in ids])
+    else:
+        root = real_house.layout.sessions
+        names = [f"2026-01-01T00-00-00-000000_{one}" for one in ids]
+        files = written_hourly(root, names, [native_file([], one) for one in ids])
+    async with real_house.daemon(scanned=False) as daemon, daemon.connect() as wire:
+        reading = HeldReading(monkeypatch, files[1])
+        if kind == "pi":
+            await wire.call("catalog/roots", action="add", path=str(root), kind=kind)
+        try:
+            await glance(wire)
+            await eventually(lambda: reading.met.is_set())
+            found, looking = await glance(wire)
+            assert sorted(found) == sorted([ids[3], ids[2]])
+            assert looking == {"done": 2, "total": 4, "until": WRITTEN.format(2)}
+        finally:
+            reading.released.set()
+        found = await wire.call("session/list")
+        assert len(found["sessions"]) == 4
 
 
 async def test_one_look_serves_all_glances_and_a_whole_list_waits_for_it(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Set
+from collections.abc import Callable, Set
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 from sessiond.catalog.guarded import address
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.limits import PLACE_THREADS_MAX
-from sessiond.service.files.guarded_files import Answer
+from sessiond.service.files.guarded_files import Answer, _Visit
 from sessiond.service.sources.agents.opencode import database
 from sessiond.service.thread_pool import Outcome
 from sessiond.testing.wire import Refusal, Wire
@@ -67,6 +67,19 @@ class HungFiles(Files):
             return wait(answer, 0, give_up)
 
         patch.setattr(Answer, "wait", wait_or_give_up)
+        give_up = _Visit.give_up
+
+        def give_up_now(visit: _Visit, doing: Callable[[], None]) -> bool:
+            with visit._changing:
+                if visit._due is not None:
+                    is_there = Path(visit.place).is_relative_to(folder)
+                    visit._due = (
+                        0.0 if is_there and self.is_silent else visit._due + PATIENCE_SECONDS
+                    )
+            return give_up(visit, doing)
+
+        patch.setattr(_Visit, "left", lambda _: 0.01)
+        patch.setattr(_Visit, "give_up", give_up_now)
 
     @property
     def is_silent(self) -> bool:

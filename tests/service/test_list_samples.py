@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.agents.source_line import source_line as read_line
@@ -72,10 +73,11 @@ def lines_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def summed_up(path: Path, disk: Files, folder: Path) -> tuple[Session, bool]:
     """Return what a list reads of a file, and whether that is only a part."""
     files = AgentFiles(disk, folder)
-    found = files.recognise(path)
-    assert found is not None
-    log, indexer, is_part = files.summary(found, found.header.id)
-    log.close()
+    with files.hold(path) as held:
+        found = files.recognise(path, held)
+        assert found is not None
+        log, indexer, is_part = files.summary(found, found.header.id, held)
+        log.close()
     return indexer.session, is_part
 
 
@@ -118,9 +120,38 @@ def test_a_list_reads_few_lines_of_a_large_file(tmp_path: Path, lines_read: list
     assert session.has_assistant
     # The lines of one step at each end; recognition reads the beginning once more.
     assert len(lines_read) <= 50
-    assert disk.calls["open"] <= 4
-    assert disk.calls["pread"] <= 12
-    assert disk.read_bytes <= 2 * AGENT_LIST_BYTES_MAX
+    assert disk.calls["open"] == 1
+    assert disk.calls["pread"] <= 4
+    assert disk.read_bytes <= AGENT_LIST_BYTES_MAX
+
+
+def test_a_list_reads_once_what_stands_before_the_lines_that_tell_an_agent(tmp_path: Path) -> None:
+    disk = Counting()
+    unknown = fact("file-history-snapshot", snapshot={"files": "z" * 3000}) * 10
+    path = large(tmp_path, unknown + talk(0, 20, 500), talk(20, 60, 500))
+    assert len(unknown) > AGENT_LIST_STEP_BYTES
+    session, is_part = summed_up(path, disk, tmp_path)
+    assert is_part
+    assert (session.first_message or "").startswith("turn 0 ")
+    assert disk.calls["open"] == 1
+    assert disk.read_bytes <= AGENT_LIST_BYTES_MAX
+
+
+def test_a_list_reads_little_of_a_large_packed_rollout(tmp_path: Path) -> None:
+    (rollout,) = codex_root(tmp_path).glob("*/*/*/*000a.jsonl")
+    noise = [os.urandom(1_000).hex() for _ in range(400)]
+    note = '{"timestamp":"2026-11-02T00:00:00.000Z","type":"event_msg","payload":{"type":"%s"}}\n'
+    content = rollout.read_bytes() + "".join(note % one for one in noise).encode()
+    path = rollout.with_suffix(".jsonl.zst")
+    path.write_bytes(zstandard.compress(content))
+    assert path.stat().st_size > 4 * AGENT_LIST_BYTES_MAX
+    disk = Counting()
+    session, is_part = summed_up(path, disk, tmp_path)
+    assert is_part
+    assert session.first_message == "name a colour"
+    # The index of the names is the other one.
+    assert disk.calls["open"] == 2
+    assert disk.read_bytes <= AGENT_LIST_BYTES_MAX + 1000
 
 
 def test_a_list_reads_on_to_the_first_words_of_the_user(tmp_path: Path) -> None:

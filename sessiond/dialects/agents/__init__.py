@@ -88,7 +88,7 @@ def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
     first: list[SourceLine] = []
     numbered = enumerate(islice(lines, LINES_TRIED), 1)
     # The first lines of most files tell, and a list asks for every file.
-    for count in (_FEW_LINES, LINES_TRIED):
+    for count in (1, _FEW_LINES, LINES_TRIED):
         for number, line in islice(numbered, count):
             first += _objects(number, line)
         found = next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)

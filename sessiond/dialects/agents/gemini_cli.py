@@ -72,7 +72,7 @@ class GeminiCliReading(Reading):
     """The reading of one chat; `Reading` describes the methods."""
 
     def __init__(self) -> None:
-        self._origin = Origin(AGENT)
+        self._origin = Origin(AGENT, states_cwd=False)
         self._number = 0
         self._times = Times()
         self._used: set[str] = set()

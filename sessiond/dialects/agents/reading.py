@@ -31,11 +31,13 @@ class Origin(Struct):
     """Session of which this one is a fork or a subagent, if a line says so."""
     is_subagent: bool = False
     """True if another session of the agent started this one for a task."""
+    states_cwd: bool = True
+    """False for an agent whose lines state no folder."""
 
     @property
     def is_told(self) -> bool:
-        """True once the lines have told the session's id, folder and time."""
-        return bool(self.session_id and self.cwd and self.created_at)
+        """True once the lines have told the session's id, time and folder, as far as they do."""
+        return bool(self.session_id and self.created_at and (self.cwd or not self.states_cwd))
 
 
 class Links(Struct, frozen=True):

@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 
 from sessiond.system import SYSTEM
 
-__all__ = ["FileStat", "Files", "storable"]
+__all__ = ["FileStat", "Files", "Reads", "storable"]
 
 T = TypeVar("T")
 _COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
@@ -74,6 +74,14 @@ class FileStat(Protocol):
     @property
     def st_ctime_ns(self) -> int:
         """Time of the last change of the file or its inode, which no program can set."""
+        ...
+
+
+class Reads(Protocol):
+    """A reader of bytes by a descriptor: a disk, and `HeldFile`, which has the bytes of one file in memory."""
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes at an offset."""
         ...
 
 

@@ -16,10 +16,15 @@ from sessiond.journal.disk.files import Files, FileStat
 __all__ = ["check_regular", "open_regular"]
 
 
-def open_regular(files: Files, path: Path, *, update: bool = False) -> int:
-    """Open a regular file for reading, or also for writing. Raises OSError for anything else."""
+def open_regular(
+    files: Files, path: Path, found: FileStat | None = None, *, update: bool = False
+) -> int:
+    """Open a regular file for reading, or also for writing. Raises OSError for anything else.
+
+    `found` is what a look at the path has just found.
+    """
     try:
-        _check(files.stat(path))
+        _check(files.stat(path) if found is None else found)
     except OSError as error:
         # Commands print the name of the file.
         error.filename = error.filename or str(path)

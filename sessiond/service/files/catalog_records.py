@@ -15,7 +15,7 @@ import msgspec
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import without_slash
-from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
+from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Records, Stored
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import FileStat, storable
 from sessiond.journal.store import SessionLog
@@ -58,17 +58,22 @@ class CatalogRecords:
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
     def identify(
-        self, path: Path, header_id: str, other: str | None, is_deleted: Callable[[str], bool]
+        self,
+        path: Path,
+        header_id: str,
+        other: str | None,
+        is_deleted: Callable[[str], bool],
+        before: Catalog | Records,
     ) -> tuple[str, Known | None]:
         """Return the session id of a file whose name has none, and the session's record.
 
         A path keeps the id that it is recorded under, also if another program put another file
         there, unless the session of that id was deleted. A path without a record gets the id in the
         header, unless that is no session id or `other`, the file that is known to have the id, is
-        another file; then the id is derived from the path.
+        another file; then the id is derived from the path. `before` has the records.
         """
         derived = derive_session_id(str(path))
-        related = self.catalog.related(str(path), (header_id, derived))
+        related = before.related(str(path), (header_id, derived))
         by_id = {known.session_id: known for known in related}
         recorded = [known.session_id for known in related if known.path == str(path)]
         if derived in recorded:

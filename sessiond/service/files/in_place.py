@@ -11,8 +11,9 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -46,10 +47,11 @@ from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.sources.agents.opencode.rows import StoredSession
 from sessiond.service.sources.agents.opencode.source import StoreSource, first_line_of, title_of
 from sessiond.service.sources.agents.opencode.store import Chosen
-from sessiond.service.sources.agents.sampling import searched_lines
+from sessiond.service.sources.agents.sampling import HeldFile, never, searched_lines
 from sessiond.service.sources.agents.source import BASE_IS_MISSING
 from sessiond.service.sources.agents.sources import (
-    open_beginning,
+    Span,
+    first_lines,
     open_fork,
     open_sample,
     open_source,
@@ -59,12 +61,14 @@ from sessiond.visible import counted
 
 __all__ = ["AgentFile", "AgentFiles"]
 
+CODEX: Final[AgentFormatName] = "codex"
+
 
 class AgentFile(Struct, frozen=True):
     """A file of another agent: the agent's name, the first line, and the header of its session.
 
     `stored` is the session where it lies in a store of several. `is_part` tells that only a part of a
-    large file is read.
+    large file is read. `records` are those of a small file of lines, of which the first ones told the header.
     """
 
     path: Path
@@ -73,6 +77,7 @@ class AgentFile(Struct, frozen=True):
     header: Header
     stored: Chosen | None = None
     is_part: bool = False
+    records: Iterator[Taken] | None = None
 
     @property
     def dialect(self) -> AgentDialect:
@@ -93,27 +98,39 @@ class AgentFiles:
         """Return the new names of sessions of Codex that have their rollouts in these folders."""
         return self._names.changes(folders)
 
-    def recognise(self, path: Path) -> AgentFile | None:
+    def hold(self, path: Path) -> HeldFile:
+        """Return a file for `recognise` and `summary`, which open it once."""
+        return HeldFile(self._files, path)
+
+    def recognise(self, path: Path, held: HeldFile | None = None) -> AgentFile | None:
         """Return the file as another agent's; None for any other file. Raises StorageError."""
         stored = self._stored(path)
         if stored is not None:
             return stored
-        lines: list[bytes] = []
         with _telling("read", path):
-            source = open_beginning(self._files, path, lambda: len(lines) >= LINES_TRIED)
-            try:
-                while more := source.more():
-                    lines += more
-            finally:
-                source.close()
-        del lines[LINES_TRIED:]
+            if held is not None:
+                return self._recognised(held)
+            with self.hold(path) as own:
+                return self._recognised(own)
+
+    def _recognised(self, held: HeldFile) -> AgentFile | None:
+        """Return a file of another agent by its first lines: as many as tell the agent and the header."""
+        lines: list[bytes] = []
+        agent: Agent | None = None
+        origin: Origin | None = None
+        records: Iterator[Taken] | None = None
+        for more in first_lines(held, never):
+            lines += more
+            agent = agent or agent_of_lines(lines)
+            if agent is not None:
+                origin, records = _begun(agent, lines)
+            if len(lines) >= LINES_TRIED or (origin is not None and origin.is_told):
+                break
         first = next((line for line in lines if line.strip()), b"")
-        if not first or sniff(first) is not None:
+        if agent is None or origin is None or sniff(first) is not None:
             return None
-        agent = agent_of_lines(lines)
-        if agent is None:
-            return None
-        return AgentFile(path, agent.name, first, self._header(path, agent, lines))
+        header = self._header(held.path, agent, origin)
+        return AgentFile(held.path, agent.name, first, header, records=records)
 
     def _stored(self, path: Path) -> AgentFile | None:
         """Return the session of a store that has this place; None for any other path."""
@@ -145,20 +162,17 @@ class AgentFiles:
             return StoreSource(found.stored, found.path, self._files)
         return open_source(self._files, found.path, lines_of)
 
-    def _sample(self, found: AgentFile, has_enough: Callable[[], bool]) -> tuple[LineSource, bool]:
+    def _sample(
+        self, found: AgentFile, held: HeldFile, has_enough: Callable[[], bool]
+    ) -> tuple[LineSource, bool]:
         """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
         if found.stored is not None:
             source = StoreSource(found.stored, found.path, self._files, is_sample=True)
             return source, source.is_part
-        return open_sample(self._files, found.path, found.name, has_enough)
+        return open_sample(held, found.name, has_enough)
 
-    def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
-        reading = agent.reading()
-        for _ in Transcript(reading).take(lines, is_last=True):
-            if reading.origin.is_told:
-                # Later lines may state another folder, and the header stays as it is.
-                break
-        origin, near = reading.origin, beside(path, b"", self._files)
+    def _header(self, path: Path, agent: Agent, origin: Origin) -> Header:
+        near = beside(path, b"", self._files)
         return Header(
             id=_session_id(path, agent, origin),
             timestamp=origin.created_at,
@@ -183,8 +197,10 @@ class AgentFiles:
         _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
         return log, indexer
 
-    def summary(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer, bool]:
-        """Return what a list needs of a file, and whether that is only a part of a large file.
+    def summary(
+        self, found: AgentFile, session_id: str, held: HeldFile
+    ) -> tuple[Mirror, Indexer, bool]:
+        """Return what a list needs of a file that is held, and whether that is only a part of a large file.
 
         Raises StorageError.
         """
@@ -194,13 +210,15 @@ class AgentFiles:
             return indexer.session.first_message is not None
 
         with _telling("open", found.path):
-            source, is_part = self._sample(found, has_enough)
+            source, is_part = self._sample(found, held, has_enough)
         try:
-            before = spans_before(found.path, found.first, self._files)
+            before = self._spans_before(found)
         except BaseException:
             source.close()
             raise
-        is_part = is_part or sum(span.end for span in before or ()) > AGENT_LIST_BYTES_MAX
+        if before:
+            size = source.read_bytes + sum(span.end for span in before)
+            is_part = is_part or size > AGENT_LIST_BYTES_MAX
         # The first words of a fork stand in the first rollout.
         source = open_fork(
             self._files,
@@ -208,7 +226,10 @@ class AgentFiles:
             (before or ())[:1] if is_part else before or (),
             has_enough if is_part else None,
         )
-        log = self._index(structs.replace(found, is_part=is_part), source, None, indexer)
+        # The records of the lines at hand are told already, unless other lines come between them.
+        records = None if is_part or before else found.records
+        found = structs.replace(found, is_part=is_part)
+        log = self._index(found, source, None, indexer, records=records)
         _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
         return log, indexer, is_part
 
@@ -251,18 +272,26 @@ class AgentFiles:
 
     def _whole(self, found: AgentFile, own: LineSource) -> tuple[LineSource, bool]:
         """Return the lines of a session that may begin in other files, and whether these are there."""
-        before = spans_before(found.path, found.first, self._files)
+        before = self._spans_before(found)
         return open_fork(self._files, own, before or ()), before is not None
 
-    def _index(
+    def _spans_before(self, found: AgentFile) -> list[Span] | None:
+        """Return the spans of other files with which a session begins; None if such a file is missing."""
+        return spans_before(found.path, found.first, self._files) if found.name == CODEX else []
+
+    def _index(  # noqa: PLR0913 - what an opening adds, and what a list does
         self,
         found: AgentFile,
         source: LineSource,
         folder: Path | None,
         indexer: Indexer,
         progress: Progress | None = None,
+        records: Iterator[Taken] | None = None,
     ) -> Mirror:
-        """Return the log of a source, which the log owns, and index all of its lines."""
+        """Return the log of a source, which the log owns, and index all of its lines.
+
+        `records` are those of the lines, where these were taken already.
+        """
 
         def visit(first: int, lines: list[bytes]) -> None:
             indexer.visit_lines(first, lines)
@@ -270,7 +299,7 @@ class AgentFiles:
 
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
-        translate = _Translation(found, source)
+        translate = _Translation(found, source, records)
         try:
             with telling("open", found.path):
                 log = Mirror(self._files, source, header=header, translate=translate, folder=folder)
@@ -353,11 +382,16 @@ def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
 class _Translation:
     """The lines of a file as native lines; a parent that only a part of the file lacks is no gap."""
 
-    def __init__(self, found: AgentFile, source: LineSource) -> None:
+    def __init__(
+        self, found: AgentFile, source: LineSource, records: Iterator[Taken] | None = None
+    ) -> None:
         self._is_part = found.is_part
         self._strays = 0
         self._is_over = False
-        self._transcript = Transcript(AGENTS[found.name].reading(), source.behind)
+        self._records = records
+        self._transcript: Transcript | None = None
+        if records is None:
+            self._transcript = Transcript(AGENTS[found.name].reading(), source.behind)
 
     def __call__(self, lines: Sequence[bytes], is_end: bool) -> list[bytes]:  # noqa: FBT001
         """Return the native lines of the next lines; a line without a record stays as it is.
@@ -369,7 +403,10 @@ class _Translation:
 
     def taken(self, lines: Sequence[bytes], is_end: bool) -> Iterator[tuple[Taken, bytes]]:  # noqa: FBT001
         """Yield the records of the next lines, each with its native line. Raises what a call raises."""
-        for taken in self._transcript.take(lines, is_last=is_end):
+        records, self._records = self._records or iter(()), None
+        if self._transcript is not None:
+            records = self._transcript.take(lines, is_last=is_end)
+        for taken in records:
             if taken.entry is None:
                 self._strays += 1
                 yield taken, taken.raw
@@ -386,6 +423,18 @@ class _Translation:
             entry.parent_id, bridge = bridge, None
         made = native_line(entry, bridge, taken.damage)
         return made if len(made) <= LINE_BYTES_MAX else long_line(taken.raw, b"", len(taken.raw))
+
+
+def _begun(agent: Agent, lines: list[bytes]) -> tuple[Origin, Iterator[Taken]]:
+    """Return what the first lines state of their session, and the records of all lines."""
+    reading, first = agent.reading(), list[Taken]()
+    records = Transcript(reading).take(lines, is_last=True)
+    for record in records:
+        first.append(record)
+        if reading.origin.is_told or len(first) == LINES_TRIED:
+            # Later lines may state another folder, and the header stays as it is.
+            break
+    return reading.origin, chain(first, records)
 
 
 def _session_id(path: Path, agent: Agent, origin: Origin) -> str:

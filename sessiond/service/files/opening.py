@@ -92,7 +92,9 @@ class SessionOpener:
         taken = self._places.find(header_id) if is_session_id(header_id) else None
         other = None if taken is None else str(taken)
         is_deleted = self._places.trash.has
-        session_id, _ = self._records.identify(path, header_id, other, is_deleted)
+        session_id, _ = self._records.identify(
+            path, header_id, other, is_deleted, self._records.catalog
+        )
         known = self._records.known(session_id)
         # A root may list the file under the name of a link.
         if known is None or self._files.real(known.path) != str(path):

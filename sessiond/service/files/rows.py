@@ -21,6 +21,7 @@ from sessiond.service.files.roots.roots import Roots
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.ports import Progress
 from sessiond.service.sources.agents.opencode.places import stored_place
+from sessiond.service.sources.agents.sampling import HeldFile
 from sessiond.service.store.listed import snapshot
 from sessiond.visible import printable
 
@@ -64,32 +65,37 @@ class Rows:
     def kind(self, path: Path) -> str:
         """Return the name of a file's dialect or agent. Raises SessionCorrupt, StorageError."""
         return self._of_either(
-            path, lambda: self._begun(path).dialect.name, lambda found: found.name
+            path, lambda _: self._begun(path).dialect.name, lambda found, _: found.name
         )
 
     def header(self, path: Path) -> Header:
         """Return the first line of a file. Raises SessionCorrupt, StorageError."""
-        return self._of_either(path, lambda: self._begun(path).header, lambda found: found.header)
+        return self._of_either(
+            path, lambda _: self._begun(path).header, lambda found, _: found.header
+        )
 
-    def _of_either(self, path: Path, own: Callable[[], T], others: Callable[[AgentFile], T]) -> T:
+    def _of_either(
+        self, path: Path, own: Callable[[HeldFile], T], others: Callable[[AgentFile, HeldFile], T]
+    ) -> T:
         """Return what `own` makes of a dialect's file, or `others` of another agent's.
 
         Raises NothingSaid for a file in an agent's root that is no session yet. Outside the agents' roots
         nearly all files are a dialect's, so these cost one opening.
         """
         is_agents = stored_place(path) is not None or self._roots.agent_at(path)
-        found = self._agents.recognise(path) if is_agents else None
-        if found is None:
-            try:
-                return own()
-            except SessionCorrupt:
-                if is_agents:
-                    raise NothingSaid(str(path)) from None
-                is_inside = path.parent in self._layout.folders
-                found = None if is_inside else self._agents.recognise(path)
-                if found is None:
-                    raise
-        return others(found)
+        with self._agents.hold(path) as held:
+            found = self._agents.recognise(path, held) if is_agents else None
+            if found is None:
+                try:
+                    return own(held)
+                except SessionCorrupt:
+                    if is_agents:
+                        raise NothingSaid(str(path)) from None
+                    is_inside = path.parent in self._layout.folders
+                    found = None if is_inside else self._agents.recognise(path, held)
+                    if found is None:
+                        raise
+            return others(found, held)
 
     def _begun(self, path: Path) -> Indexer:
         indexer = Indexer(path, in_place=True)
@@ -104,31 +110,42 @@ class Rows:
         """Return the row of a file that is not open."""
         return self._of_either(
             path,
-            lambda: self._read(
-                Indexer(path, in_place=True, session_id=session_id), known, fingerprint
+            lambda held: self._read(
+                Indexer(path, in_place=True, session_id=session_id), held, known, fingerprint
             ),
-            lambda found: self._read_in_place(found, session_id, known, fingerprint),
+            lambda found, held: self._read_in_place(found, held, session_id, known, fingerprint),
         )
 
     def read_new(
-        self, path: Path, identify: Callable[[str], str], fingerprint: Fingerprint
+        self, path: Path, identify: Callable[[str, bool], str], fingerprint: Fingerprint
     ) -> Stored:
         """Return the row of a file without a record, in one opening.
 
-        `identify` gives the session id by the id in the header; what `identify` raises ends the
-        reading.
+        `identify` gives the session id by the id in the header; it is told whether the path is a link.
+        What it raises ends the reading.
         """
-        return self._of_either(
-            path,
-            lambda: self._read(Indexer(path, in_place=True, identify=identify), None, fingerprint),
-            lambda found: self._read_in_place(found, identify(found.header.id), None, fingerprint),
-        )
+
+        def own(held: HeldFile) -> Stored:
+            indexer = Indexer(path, in_place=True, identify=lambda one: identify(one, held.is_link))
+            return self._read(indexer, held, None, fingerprint)
+
+        def others(found: AgentFile, held: HeldFile) -> Stored:
+            is_link = found.stored is None and held.is_link
+            session_id = identify(found.header.id, is_link)
+            return self._read_in_place(found, held, session_id, None, fingerprint)
+
+        return self._of_either(path, own, others)
 
     def _read_in_place(
-        self, found: AgentFile, session_id: str, known: Known | None, fingerprint: Fingerprint
+        self,
+        found: AgentFile,
+        held: HeldFile,
+        session_id: str,
+        known: Known | None,
+        fingerprint: Fingerprint,
     ) -> Stored:
         """Return the row of another agent's file; of a large one, from its beginning and its end."""
-        log, indexer, is_part = self._agents.summary(found, session_id)
+        log, indexer, is_part = self._agents.summary(found, session_id, held)
         try:
             opened = self._assembly.opened(found.path, session_id, known, log, indexer)
             mark: Mark | None = None
@@ -160,9 +177,11 @@ class Rows:
         finally:
             log.close()
 
-    def _read(self, indexer: Indexer, known: Known | None, fingerprint: Fingerprint) -> Stored:
+    def _read(
+        self, indexer: Indexer, held: HeldFile, known: Known | None, fingerprint: Fingerprint
+    ) -> Stored:
         path = indexer.path
-        journal = Journal.read_only(self._files, path, indexer.visit_lines)
+        journal = Journal.read_only(held.disk, path, indexer.visit_lines)
         try:
             with telling("read", path):
                 judge_tail(self._files, journal, indexer)

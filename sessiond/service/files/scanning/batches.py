@@ -22,18 +22,19 @@ def store_in_batches(
 ) -> None:
     """Call `put` for each batch of readings, and `report` behind each reading with their number.
 
-    The readings fill `gone` with the sessions that are gone; a reading is None without a new row.
+    The readings fill `gone` with the sessions that are gone; a reading is None without a new row. Of several
+    readings of one session the last one counts.
     """
-    rows: list[Read] = []
+    rows: dict[str, Read] = {}
     for done, row in enumerate(readings, 1):
         if row is not None:
-            rows.append(row)
+            rows[row[0].session_id] = row
         if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
-            put(rows, gone)
+            put(list(rows.values()), gone)
             rows.clear()
             gone.clear()
         report(done)
-    put(rows, gone)
+    put(list(rows.values()), gone)
 
 
 def for_many(report: Report, total: int) -> Callable[[int], None]:

@@ -90,6 +90,11 @@ class FileIndex:
         if len(files) > 1:
             files.sort(key=self._rank)
 
+    def rename(self, path: str, session_id: str) -> None:
+        """Record that a file which claimed to be one session is another one."""
+        self._release(path)
+        self.claim(path, session_id)
+
     def _release(self, path: str) -> str | None:
         """Forget which session a file claimed to be; return that."""
         session_id = self._id_at.pop(path, None)

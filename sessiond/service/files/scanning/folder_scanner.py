@@ -19,12 +19,14 @@ Blocking, for worker threads, one scan at a time.
 
 from __future__ import annotations
 
-import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from functools import partial
 from pathlib import Path
 
-from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
+from msgspec import Struct
+
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Records, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import is_silence, telling
 from sessiond.journal.disk.files import FileStat
@@ -33,9 +35,10 @@ from sessiond.limits import (
     FIGURES_BYTES_MAX,
     FIGURES_BYTES_PER_SECOND,
     FIGURES_QUIET_SECONDS,
+    SCAN_BATCH_ROWS,
     SCAN_SECONDS,
 )
-from sessiond.model.ids import is_session_id
+from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.profile import Profile
@@ -61,6 +64,15 @@ class _IsRecorded(Exception):
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
+
+
+class _Unread(Struct, frozen=True):
+    """A new file: the time of its last write, and its state, or the session that the name of a profile's file says."""
+
+    mtime_ns: int
+    path: str
+    found: FileStat | None
+    session_id: str = ""
 
 
 class FolderScanner:
@@ -106,8 +118,15 @@ class FolderScanner:
         self._seen: dict[str, Fingerprint] = {}
         # Files of roots whose ids the reading of the files will tell.
         self._arrived: dict[str, FileStat] = {}
-        # The time of the last of them that was read.
+        # The time of the last new file that was read.
         self._read_ns: int | None = None
+        # Times of the profile's own files that a scan met, their places in the order of the looks, and the records
+        # of sessions as they were before the scan; None where few files are new.
+        self._written: dict[str, int] = {}
+        self._looks: dict[str, int] = {}
+        self._recorded: Records | None = None
+        # New files that have the ids in their headers, by these ids.
+        self._new_owners: dict[str, str] = {}
         # Those of them that could not be read, since their root did not answer.
         self._put_off: dict[str, FileStat] = {}
         self._unreadable: dict[str, str] = {}
@@ -315,7 +334,11 @@ class FolderScanner:
             else None
         )
         touched = self._look(roots, expected, known)
+        if len(self._arrived) > SCAN_BATCH_ROWS and known is None:
+            known = {row.session_id: row for row in self._catalog.all() if row.is_file}
+        self._recorded = None if known is None else Records(known.values())
         self._settle(touched, store, report)
+        self._recorded, self._written, self._looks, self._new_owners = None, {}, {}, {}
         self._settle_roots(roots)
         self._generation = generation
 
@@ -387,7 +410,12 @@ class FolderScanner:
             if error.data()["errno"] != "ENOENT":
                 raise
         self._folders.looked(look)
-        return Look(folder, {name: one for name, one in found.items() if is_session_name(name)})
+        names = {name: one for name, one in found.items() if is_session_name(name)}
+        times = {
+            f"{folder}/{name}": one.st_mtime_ns for name, one in names.items() if one is not None
+        }
+        self._written |= times
+        return Look(folder, names)
 
     def _take_in(self, look: Look) -> Iterable[str]:
         """Yield the sessions that the files in a folder concern."""
@@ -458,22 +486,22 @@ class FolderScanner:
         """Return the session id of a file whose name has none, and the session's record."""
         if is_session_id(header_id) and self._roots.agent_at(path):
             # The parts and copies of one session of an agent have its id.
-            return header_id, self._profile.records.known(header_id)
+            return header_id, self._known(header_id)
         other, _ = self._claims.of(header_id)
-        return self._profile.records.identify(path, header_id, other, self._is_deleted)
+        before = self._recorded or self._catalog
+        return self._profile.records.identify(path, header_id, other, self._is_deleted, before)
+
+    def _known(self, session_id: str) -> Known | None:
+        """Return the record of a session before this scan."""
+        return (self._recorded or self._catalog).known(session_id)
 
     def _tell_unreadable(self, path: Path, error: SessiondError | OSError) -> None:
         """Record why a file is no session, unless it may become one."""
         if not isinstance(error, NothingSaid):
             self._unreadable[str(path)] = str(error)
 
-    def _is_linked(self, path: Path) -> bool:
-        """Return whether a file of a root is a link to a file that is listed where it lies."""
-        try:
-            if not stat.S_ISLNK(self._paths.lstat(path).st_mode):
-                return False
-        except OSError:
-            return False
+    def _is_listed_elsewhere(self, path: Path) -> bool:
+        """Return whether a link of a root leads to a file that is listed where it lies."""
         real = Path(self._files.real(path))
         folders = (self._claims.folders, self.root_folders.folders)
         return any(real.parent in each for each in folders) or self._roots.holds(real)
@@ -510,33 +538,60 @@ class FolderScanner:
         )
 
     def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
-        """Yield what each file that may have changed was read to; None without a new row."""
+        """Yield what each file that may have changed was read to; None without a new row.
+
+        New files come first, those that were written last before older ones.
+        """
         arrived, self._arrived, self._put_off = self._put_off | self._arrived, {}, {}
         recorded = set(touched)
-        newest_first, further = self._ordered(arrived)
-        for path, found in (*newest_first, *further):
-            row = self._read_arrived(Path(path), found, recorded)
-            self._read_ns = None if further or touched else found.st_mtime_ns
-            yield row
+        new = [_Unread(found.st_mtime_ns, path, found) for path, found in arrived.items()]
+        self._looks = {one.path: place for place, one in enumerate(new)}
+        for session_id in touched:
+            path, _ = self._claims.of(session_id)
+            mtime_ns = None if path is None else self._written.get(path)
+            if path is not None and mtime_ns is not None and not self._known(session_id):
+                new.append(_Unread(mtime_ns, path, None, session_id))
+                recorded.remove(session_id)
+        new.sort(key=_newest_first)
+        is_all = not recorded
+        for start in range(0, len(new), SCAN_BATCH_ROWS):
+            part = new[start : start + SCAN_BATCH_ROWS]
+            rows = self._read_new(part, recorded, gone)
+            for one in part:
+                self._read_ns = one.mtime_ns if is_all else None
+                yield rows[one.path]
         self._read_ns = None
         for session_id in sorted(recorded):
             yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
 
-    def _ordered(
-        self, arrived: dict[str, FileStat]
-    ) -> tuple[list[tuple[str, FileStat]], list[tuple[str, FileStat]]]:
-        """Return the files of agents, the last written first, and all further files in the order of their looks.
+    def _read_new(
+        self, part: list[_Unread], recorded: set[str], gone: list[str]
+    ) -> dict[str, Read | None]:
+        """Return the rows of new files by path. One thread reads those of one place."""
+        rows: dict[str, Read | None] = {}
+        at_place: dict[str, list[_Unread]] = {}
+        for one in part:
+            at_place.setdefault(self._roots.place_of(one.path), []).append(one)
 
-        Of further files with one id the first gets the id, so their order does not follow their times.
-        """
-        files: tuple[list[tuple[str, FileStat]], ...] = ([], [])
-        is_agents: dict[str, bool] = {}
-        for path, found in arrived.items():
-            folder = path.rpartition("/")[0]
-            if folder not in is_agents:
-                is_agents[folder] = self._roots.agent_at(Path(path))
-            files[not is_agents[folder]].append((path, found))
-        return sorted(files[0], key=_newest_first), files[1]
+        def read(files: list[_Unread]) -> None:
+            for one in files:
+                if one.found is None:
+                    rows[one.path] = self._settle_one(one.session_id, gone)
+                else:
+                    rows[one.path] = self._read_arrived(Path(one.path), one.found, recorded)
+
+        for files in at_place.values():
+            try:
+                self._files.visit(Path(files[0].path), partial(read, files))
+            except TimeoutError as error:
+                # Files that were read before the place fell silent stay read.
+                for one in files:
+                    if one.found is None:
+                        raise
+                    if one.path not in rows:
+                        self._refuse_arrived(Path(one.path), one.found, error)
+                        rows[one.path] = None
+        return rows
 
     def _is_file(self, session_id: str) -> bool:
         """Return whether a session is a file, or may be one."""
@@ -552,11 +607,16 @@ class FolderScanner:
         session id is added to `recorded`.
         """
 
-        def identify(header_id: str) -> str:
-            if self._is_linked(path):
+        def identify(header_id: str, is_link: bool) -> str:  # noqa: FBT001
+            if is_link and self._is_listed_elsewhere(path):
                 raise _IsLinked
+            if self._takes_id(path, header_id, recorded):
+                self._claims.claim(str(path), header_id)
+                raise _IsRecorded(header_id)
             session_id, known = self._named(path, header_id)
             self._claims.claim(str(path), session_id)
+            if session_id == header_id and (known is None or known.path != str(path)):
+                self._new_owners[header_id] = str(path)
             if known is not None or self._claims.of(session_id) != (str(path), []):
                 raise _IsRecorded(session_id)
             return session_id
@@ -565,8 +625,7 @@ class FolderScanner:
         if not is_settled(fingerprint.mtime_ns, self._files.now()):
             fingerprint = NOTHING
         try:
-            rows = self._profile.rows
-            row = self._files.visit(path, lambda: rows.read_new(path, identify, fingerprint))
+            row = self._profile.rows.read_new(path, identify, fingerprint)
         except _IsLinked:
             self._refused[str(path)] = _state(found)
             return None
@@ -578,6 +637,25 @@ class FolderScanner:
             return None
         self._seen[str(path)] = fingerprint
         return row, None
+
+    def _takes_id(self, path: Path, header_id: str, recorded: set[str]) -> bool:
+        """Return whether a file takes the id in its header from a file that the same scan has named by it.
+
+        Of new files with one id an agent's has it, else the first in the order of the looks, whichever was read
+        first. The file that gives it up gets an id of its own, as if it had been read later.
+        """
+        owner = self._new_owners.get(header_id)
+        if owner is None or self._claims.id_at(owner) != header_id or self._is_open(header_id):
+            return False
+        if self._roots.agent_at(Path(owner)):
+            return False
+        if not (self._roots.agent_at(path) or self._looks[str(path)] < self._looks[owner]):
+            return False
+        other_id = derive_session_id(owner)
+        self._claims.rename(owner, other_id)
+        self._new_owners[header_id] = str(path)
+        recorded.add(other_id)
+        return True
 
     def _refuse_arrived(self, path: Path, found: FileStat, error: SessiondError | OSError) -> None:
         """Record why a file of a root is no session, or was not read."""
@@ -730,9 +808,8 @@ class FolderScanner:
         return row
 
 
-def _newest_first(arrived: tuple[str, FileStat]) -> tuple[int, str]:
-    path, found = arrived
-    return -found.st_mtime_ns, path
+def _newest_first(one: _Unread) -> tuple[int, str]:
+    return -one.mtime_ns, one.path
 
 
 def _state(found: FileStat) -> tuple[int, ...]:

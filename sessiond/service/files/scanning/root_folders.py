@@ -16,13 +16,16 @@ Blocking, for worker threads, one look at a time.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
 
 from sessiond.journal.disk.files import FileStat
-from sessiond.limits import ROOT_SCAN_SECONDS
+from sessiond.limits import ROOT_SCAN_SECONDS, SCAN_BATCH_ROWS
 from sessiond.service.external.folder_notices import FolderNotices, Told
 from sessiond.service.files.roots.roots import Root, Roots
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
@@ -124,8 +127,7 @@ class RootFolders:
         places = [_Place(Path(root.path), root, ()) for root in roots]
         met = {place.folder: place for place in places}
         # Folders that are found below are looked at in turn, the roots first.
-        for place in places:
-            look = self._look(place, told, full=full)
+        for place, look in self._looks(places, told, full=full):
             if look is not None:
                 yield look
             for name, below in self._below.get(place.folder, {}).items():
@@ -140,6 +142,31 @@ class RootFolders:
             place.folder for place in places if place.parts and not place.is_inside
         )
 
+    def _looks(
+        self, places: Sequence[_Place], told: Told, *, full: bool
+    ) -> Iterator[tuple[_Place, Look | None]]:
+        """Yield each place, also those that come meanwhile, with the look at it. One thread looks at many of a root."""
+        at = 0
+        while at < len(places):
+            _, of_root = next(groupby(places[at : at + SCAN_BATCH_ROWS], attrgetter("root")))
+            part, found = list(of_root), list[Look | None]()
+            while len(found) < len(part):
+                try:
+                    look = partial(self._look_at_each, part, found, told, full=full)
+                    self._paths.visit(part[len(found)].folder, look)
+                except TimeoutError as error:
+                    self._silent(part[len(found)].folder, error)
+                    found.append(None)
+            yield from zip(part, found, strict=True)
+            at += len(part)
+
+    def _look_at_each(
+        self, part: list[_Place], found: list[Look | None], told: Told, *, full: bool
+    ) -> None:
+        """Add the looks at the places behind those that are found already."""
+        for place in part[len(found) :]:
+            found += [self._look(place, told, full=full)]
+
     def _look(self, place: _Place, told: Told, *, full: bool) -> Look | None:
         """Return what a folder has now; None if that is known, or if the folder's root does not answer."""
         folder = place.folder
@@ -147,15 +174,18 @@ class RootFolders:
             found = self._found(folder, told, full=full)
             return None if found is None else self._without_folders(place, found)
         except TimeoutError as error:
-            # Without a watch and a state, the next scan looks again.
-            self._notices.end(folder)
-            self._mtimes.forget(folder)
-            self.troubles[str(folder)] = str(error.strerror)
+            self._silent(folder, error)
             return None
         except OSError as error:
             self._notices.end(folder)
             self.troubles[str(folder)] = f"cannot be read: {error.strerror}"
             return self._without_folders(place, _Found({}))
+
+    def _silent(self, folder: Path, error: TimeoutError) -> None:
+        """Name a folder that does not answer. Without a watch and a state, the next scan looks again."""
+        self._notices.end(folder)
+        self._mtimes.forget(folder)
+        self.troubles[str(folder)] = str(error.strerror)
 
     def _found(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
         is_new = folder not in self.folders
@@ -173,8 +203,11 @@ class RootFolders:
         mark = self._mtimes.look(folder)
         try:
             found = self._paths.stats(folder)
-        finally:
+        except OSError:
+            # But for the end of a visit that was given up: a later look has the folder by now.
             self._mtimes.looked(mark)
+            raise
+        self._mtimes.looked(mark)
         self.troubles.pop(str(folder), None)
         return _Found(found)
 
@@ -195,9 +228,11 @@ class RootFolders:
         for name in list(below) if look.asked is None else look.asked & below.keys():
             if name not in look.found or not stat.S_ISDIR(look.found[name].st_mode):
                 del below[name]
-        for name, found in look.found.items():
-            leads_on = name not in below and place.root.leads_to((*place.parts, name))
-            if leads_on and stat.S_ISDIR(found.st_mode):
+        # In the order of their names, so that the order of the looks does not depend on the disk.
+        for name in sorted(
+            name for name, found in look.found.items() if stat.S_ISDIR(found.st_mode)
+        ):
+            if name not in below and place.root.leads_to((*place.parts, name)):
                 real = Path(self._paths.real(top / name))
                 if not self._roots.is_own(str(real)):
                     below[name] = real

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import IO, Final, cast
 
 from sessiond.errors import TooLarge
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Reads
 from sessiond.limits import IMPORT_BYTES_MAX
 from sessiond.service.sources.documents.refusal import corrupt
 
@@ -20,7 +20,7 @@ _PIECE_BYTES: Final = 256 * 1024
 class _Reader:
     """A file as the unpacker reads it, from its first byte up to an end."""
 
-    def __init__(self, files: Files, fd: int, end: int) -> None:
+    def __init__(self, files: Reads, fd: int, end: int) -> None:
         self._files = files
         self._fd = fd
         self._left = end
@@ -31,12 +31,12 @@ class _Reader:
         wanted = self._left if size < 0 else min(size, self._left)
         data = self._files.pread(self._fd, wanted, self._at) if wanted else b""
         self._at += len(data)
-        self._left -= wanted
+        self._left -= len(data)
         return data
 
 
 def unpacked(
-    files: Files, fd: int, end: int, name: str, bytes_max: int | None = None
+    files: Reads, fd: int, end: int, name: str, bytes_max: int | None = None
 ) -> Iterator[bytes]:
     """Yield the unpacked bytes of a file, at most `bytes_max`; without it, what an import may have.
 

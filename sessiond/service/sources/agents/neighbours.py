@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final
@@ -18,12 +20,13 @@ from sessiond.dialects.agents.source_line import decoded, member
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.failures import telling
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.journal.store import Replaced
 from sessiond.limits import RESULT_BYTES_MAX
 from sessiond.service.sources.agents.compressed import COMPRESSED, unpacked
+from sessiond.service.sources.agents.sampling import HeldFile
 from sessiond.service.sources.agents.source import Beside
 from sessiond.service.sources.agents.sources import Span, first_line, lines_of
 
@@ -39,6 +42,8 @@ _FORKS_MAX: Final = 100
 def beside(path: Path, first: bytes, files: Files) -> Beside:
     """Return what the files beside a file say of the session with this first line. Waits for the disk."""
     if re.fullmatch(_ROLLOUT, path.name):
+        if not first:
+            return Beside()
         thread = text(member(lenient(first), "payload").get("id"))
         return Beside(title=ThreadNames(files).of(path, thread), before=_before(path, first, files))
     chats = path.parent if path.parent.name == "chats" else path.parent.parent
@@ -61,11 +66,12 @@ class ThreadNames:
 
     def of(self, rollout: Path, thread_id: str | None) -> str | None:
         """Return the newest name of a thread; None if there is none to read."""
-        is_rollout = thread_id and re.fullmatch(_ROLLOUT, rollout.name)
-        for home in list(rollout.parents)[:_LEVELS_UP] if is_rollout else ():
-            names = self._at(home)
-            if names is not None:
-                return names.get(thread_id or "")
+        if not thread_id or not re.fullmatch(_ROLLOUT, rollout.name):
+            return None
+        homes = _homes_of(rollout.parent)
+        with suppress(OSError):
+            found = self._files.together(rollout, lambda disk: _first_index(homes, disk))
+            return None if found is None else self._names(*found).get(thread_id)
         return None
 
     def changes(self, folders: Iterable[Path]) -> dict[str, str]:
@@ -80,16 +86,32 @@ class ThreadNames:
 
     def _at(self, home: Path) -> dict[str, str] | None:
         """Return the names of the threads of a home; None where there is no index of names."""
-        try:
-            found = self._files.stat(home / _NAMES)
-        except OSError:
-            return None
+        with suppress(OSError):
+            found = self._files.together(home, lambda disk: _first_index((home / _NAMES,), disk))
+            return None if found is None else self._names(*found)
+        return None
+
+    def _names(self, index: Path, found: FileStat) -> dict[str, str]:
+        """Return the names in an index, which is read if it has changed."""
         state = found.st_size, found.st_mtime_ns
-        known = self._read.get(home)
+        known = self._read.get(index)
         if known is None or known[0] != state:
-            names = _names_in(_content(home / _NAMES, self._files) or b"")
-            self._read[home] = known = state, names
+            self._read[index] = known = state, _names_in(_content(index, self._files) or b"")
         return known[1]
+
+
+@lru_cache(maxsize=64)
+def _homes_of(folder: Path) -> tuple[Path, ...]:
+    """Return the places of an index of names for the rollouts in a folder."""
+    return tuple(home / _NAMES for home in (folder, *folder.parents)[:_LEVELS_UP])
+
+
+def _first_index(places: Iterable[Path], disk: Files) -> tuple[Path, FileStat] | None:
+    """Return the first of these files that is there, with its state."""
+    for index in places:
+        with suppress(OSError):
+            return index, disk.stat(index)
+    return None
 
 
 def _names_in(index: bytes) -> dict[str, str]:
@@ -191,14 +213,7 @@ def _below(folder: Path, files: Files, levels: int, named: str) -> Iterator[Path
 
 def _content(path: Path, files: Files) -> bytes | None:
     """Return the content of a file; None if there is none to read."""
-    try:
-        fd = open_regular(files, path)
-    except (OSError, SessiondError):
-        return None
-    try:
-        size = check_regular(files, fd)
-        return b"".join(chunks_of(files, fd, 0, size)) if size <= RESULT_BYTES_MAX else None
-    except (OSError, SessiondError):
-        return None
-    finally:
-        files.close(fd)
+    with suppress(OSError, SessiondError), HeldFile(files, path) as held:
+        size = held.found.st_size
+        return b"".join(chunks_of(held, 0, 0, size)) if size <= RESULT_BYTES_MAX else None
+    return None

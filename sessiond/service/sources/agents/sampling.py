@@ -1,24 +1,36 @@
-"""Samples of large files of other agents: the lines that a list reads of the two ends.
+"""Samples of files of other agents: the bytes that a list reads of them, and the lines in these.
 
-The cost of a sample does not grow with the file, nor with the number of its lines. From the beginning
-come lines until the caller has enough, from the end the last lines as far as an answer. Of the lines
-between these last lines and the limit come only short ones that state a title or a tag. Of a very long
-line comes what `short_texts` keeps, so that memory never has all of such a line.
+A small file is read in one look, which opens it once. Of a larger one come AGENT_LIST_BYTES_MAX at most, from both
+ends: from the beginning lines until the caller has enough, and for the rest of the bytes the last lines as far as an
+answer. Of the lines before these last lines come only short ones that state a title or a tag. The first line and one
+at the end are read to their ends, up to the limit of a line. Of a very long line comes what `short_texts` keeps, so
+that memory never has all of such a line.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISLNK
+from typing import Final, Self, cast
 
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, is_blank, without_end
+from sessiond.journal.splitter import (
+    LINE_HEAD_BYTES,
+    Splitter,
+    is_blank,
+    split_whole,
+    without_cr,
+    without_end,
+)
 from sessiond.limits import (
+    AGENT_LIST_BYTES_MAX,
     AGENT_LIST_DOCUMENT_BYTES,
     AGENT_LIST_LINES,
-    AGENT_LIST_PART_BYTES,
     AGENT_LIST_STEP_BYTES,
     LINE_BYTES_MAX,
     LIST_LINE_BYTES,
@@ -29,6 +41,7 @@ from sessiond.model.formats import AgentFormatName
 from sessiond.model.short_texts import ShortTexts
 
 __all__ = [
+    "HeldFile",
     "beginning",
     "both_ends",
     "few",
@@ -40,6 +53,8 @@ __all__ = [
 
 # A word in lines of an answer. Where no line near the end has such a word, more lines are read.
 _ANSWERS: Final = (b'"assistant"', b'"gemini"', b'"agent_message"')
+# A line that is whole has an end before and one behind.
+_LINE_ENDS: Final = 2
 # Words in lines that state a title or a tag.
 _FACTS: Final[Mapping[AgentFormatName, tuple[bytes, ...]]] = {
     "claude-code": (b'"custom-title"', b'"ai-title"', b'"summary"', b'"tag"'),
@@ -48,60 +63,179 @@ _FACTS: Final[Mapping[AgentFormatName, tuple[bytes, ...]]] = {
 }
 
 
+class HeldFile:
+    """A file that a list reads: opened once, when it is first asked for, and only a large one stays open.
+
+    The content of a small file is in memory behind one look, which takes one thread at the file's place.
+    `disk` has this file alone, for what reads files of its own.
+    """
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self.path = path
+        self.disk = cast("Files", self)
+        self._files = files
+        self._fd: int | None = None
+        self._found: FileStat | None = None
+        self._first = b""
+        self._is_link = False
+        self._lines: list[bytes] | None = None
+        self._half = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd is not None:
+            # A file that was only read loses nothing by a failed close, which closes too.
+            with suppress(OSError):
+                self._files.close(self._fd)
+
+    @property
+    def found(self) -> FileStat:
+        """State of the file at its opening. Raises OSError."""
+        if self._found is None:
+            self._begin()
+            assert self._found is not None, "the file was opened"
+        return self._found
+
+    @property
+    def is_link(self) -> bool:
+        """True if the name is a symbolic link. Raises OSError."""
+        return self.found is self._found and self._is_link
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the file is small. Raises OSError."""
+        return self.found.st_size <= AGENT_LIST_BYTES_MAX
+
+    @property
+    def first(self) -> bytes:
+        """The first bytes: all those of a small file. Raises OSError."""
+        return self._first if self.found.st_size else b""
+
+    def lines(self) -> tuple[list[bytes], int]:
+        """Return the lines of a small file, and the size of the half line behind them. Raises OSError."""
+        if self._lines is None:
+            lines, rest = split_whole(self.first)
+            self._lines = list(map(without_cr, lines)) if b"\r" in self.first else lines
+            self._half = len(rest)
+        return self._lines.copy(), self._half
+
+    # -- the disk with this file -------------------------------------------------------------
+
+    def stat(self, path: Path) -> FileStat:  # noqa: ARG002
+        """Return the state of the file at its opening. Raises OSError."""
+        return self.found
+
+    def open_read(self, path: Path) -> int:  # noqa: ARG002
+        """Return a number that stands for the descriptor."""
+        return 0
+
+    def fstat(self, fd: int) -> FileStat:  # noqa: ARG002
+        """Return the state of the file at its opening. Raises OSError."""
+        return self.found
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:  # noqa: ARG002
+        """Return up to `count` bytes at an offset; those in memory come alone. Raises OSError."""
+        end = offset + count
+        if self.is_whole or offset < len(self._first):
+            return self._first[offset:end]
+        assert self._fd is not None, "a large file stays open"
+        data = self._files.pread(self._fd, count, offset)
+        if offset == len(self._first) and end <= AGENT_LIST_BYTES_MAX:
+            # The beginning is read twice: by what recognises the file, and for its row.
+            self._first += data
+        return data
+
+    def close(self, fd: int) -> None:
+        """Do nothing: who holds the file closes it."""
+
+    def _begin(self) -> None:
+        """Open the file, and read its first bytes. Raises OSError."""
+        small = self._files.together(self.path, self._small)
+        if small is not None:
+            self._found, self._first = small
+            return
+        self._fd = open_regular(self._files, self.path)
+        found = self._files.fstat(self._fd)
+        # It may have become a small one.
+        is_large = found.st_size > AGENT_LIST_BYTES_MAX
+        size = AGENT_LIST_STEP_BYTES if is_large else found.st_size
+        self._found, self._first = found, self._files.pread(self._fd, size, 0)
+
+    def _small(self, disk: Files) -> tuple[FileStat, bytes] | None:
+        """Return the state of a small file with its content; None for a large file. Raises OSError."""
+        found = disk.lstat(self.path)
+        if S_ISLNK(found.st_mode):
+            self._is_link, found = True, disk.stat(self.path)
+        if found.st_size > AGENT_LIST_BYTES_MAX:
+            return None
+        fd = open_regular(disk, self.path, found)
+        try:
+            found = disk.fstat(fd)
+            is_small = found.st_size <= AGENT_LIST_BYTES_MAX
+            return (found, disk.pread(fd, found.st_size, 0)) if is_small else None
+        finally:
+            with suppress(OSError):
+                disk.close(fd)
+
+
 def never() -> bool:
     """Return False: no number of lines is enough."""
     return False
 
 
 def both_ends(
-    files: Files,
-    fd: int,
-    size: int,
-    agent: AgentFormatName | None,
-    has_enough: Callable[[], bool],
+    held: HeldFile, agent: AgentFormatName | None, has_enough: Callable[[], bool]
 ) -> Iterator[list[bytes]]:
-    """Yield the lines of the sample of an open file, some at a time.
+    """Yield the lines of the sample of a large file, some at a time.
 
     `has_enough` says whether the lines so far are all that is needed of the beginning. The first line
     and the last one are in every sample, up to the limit of a line.
     """
     ends = array("q", [0])
-    yield from beginning(files, fd, size, has_enough, ends)
+    read = yield from beginning(held, has_enough, ends)
     if len(ends) > 1:
-        yield _tail(files, fd, ends[-1], size, agent)
+        yield _tail(held, ends[-1], max(AGENT_LIST_BYTES_MAX - read, AGENT_LIST_STEP_BYTES), agent)
 
 
 def beginning(
-    files: Files, fd: int, size: int, has_enough: Callable[[], bool], ends: array[int] | None = None
-) -> Iterator[list[bytes]]:
-    """Yield the lines at the beginning of an open file, the first one at least, until there are enough.
+    held: HeldFile, has_enough: Callable[[], bool], ends: array[int] | None = None
+) -> Generator[list[bytes], None, int]:
+    """Yield the lines at the beginning of a large file, the first one at least, until there are enough.
 
-    `ends` gets the offset behind each line.
+    `ends` gets the offset behind each line. Returns the number of bytes that were read.
     """
     ends = array("q", [0]) if ends is None else ends
     splitter = short_lines(ends)
-    at = 0
+    at, size = 0, held.found.st_size
     while at < size and not splitter.has_no_header:
-        if len(ends) > 1 and (at >= AGENT_LIST_PART_BYTES or has_enough()):
-            return
-        chunk = files.pread(fd, AGENT_LIST_STEP_BYTES, at)
+        is_over = at >= AGENT_LIST_BYTES_MAX - AGENT_LIST_STEP_BYTES
+        if len(ends) > 1 and (is_over or has_enough()):
+            break
+        chunk = held.pread(0, AGENT_LIST_STEP_BYTES, at)
         if not chunk:
-            return
+            break
         at += len(chunk)
         yield few([without_end(line) for line in splitter.feed(chunk)])
+    return at
 
 
-def _tail(
-    files: Files, fd: int, start: int, size: int, agent: AgentFormatName | None
-) -> list[bytes]:
-    """Return whole lines at the end, behind an offset, one at least if there is one."""
-    at, ends = size, 0
-    while at > start and ends < 2 and size - at <= LINE_BYTES_MAX:
-        step = min(AGENT_LIST_PART_BYTES, at - start)
-        at -= step
-        ends += files.pread(fd, step, at).count(b"\n")
+def _tail(held: HeldFile, start: int, most: int, agent: AgentFormatName | None) -> list[bytes]:
+    """Return whole lines of the last bytes, behind an offset; one at least if there is one."""
+    size = held.found.st_size
+    at = max(start, size - most)
+    last = held.pread(0, size - at, at)
+    chunks, ends = iter((last,)), last.count(b"\n")
+    if at > start and ends < _LINE_ENDS:
+        # The last line is long: its beginning is looked for, and the line is read in pieces.
+        while at > start and ends < _LINE_ENDS and size - at <= LINE_BYTES_MAX:
+            step = min(AGENT_LIST_BYTES_MAX, at - start)
+            at -= step
+            ends += held.pread(0, step, at).count(b"\n")
+        chunks = chunks_of(held, 0, at, size)
     splitter = short_lines(array("q", [0]))
-    lines = [line for chunk in chunks_of(files, fd, at, size) for line in splitter.feed(chunk)]
+    lines = [line for chunk in chunks for line in splitter.feed(chunk)]
     if at > start:
         # The first piece is the end of a line that begins before.
         del lines[:1]
@@ -122,10 +256,10 @@ def searched_lines(ends: array[int]) -> Splitter:
     return Splitter(ends, short, LIST_LINE_BYTES)
 
 
-def short_document(files: Files, fd: int, size: int) -> bytes | None:
+def short_document(held: HeldFile) -> bytes | None:
     """Return a document without the ends of its long texts; None for one that is too long even so."""
     document = ShortTexts(AGENT_LIST_DOCUMENT_BYTES)
-    for chunk in chunks_of(files, fd, 0, size):
+    for chunk in chunks_of(held, 0, 0, held.found.st_size):
         document.add(chunk)
     return document.value()
 

@@ -9,25 +9,30 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
 from sessiond.dialects.agents.gemini_cli import document_lines
-from sessiond.errors import SessionCorrupt, SessiondError, TooLarge
-from sessiond.journal.disk.files import Files, FileStat
+from sessiond.errors import SessionCorrupt, SessiondError
+from sessiond.journal.disk.files import Files, FileStat, Reads
 from sessiond.journal.disk.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of
 from sessiond.journal.source import FileSource, LineSource
 from sessiond.journal.splitter import LinesOf, Splitter, stored_size, without_end
 from sessiond.journal.store import Replaced
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
+    AGENT_LIST_UNPACKED_BYTES,
     IMPORT_BYTES_MAX,
 )
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.sources.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.sources.agents.sampling import (
+    HeldFile,
     beginning,
     both_ends,
     few,
@@ -39,16 +44,15 @@ from sessiond.service.sources.agents.sampling import (
 __all__ = [
     "Span",
     "first_line",
+    "first_lines",
     "lines_of",
-    "open_beginning",
     "open_fork",
     "open_sample",
     "open_source",
 ]
 
 
-_Read = Callable[[Files, int, int], Iterator[list[bytes]]]
-"""Yields the lines of an open file of a size, some at a time."""
+_Kind = Literal["document", "packed"]
 
 
 class Span(Struct, frozen=True):
@@ -60,70 +64,53 @@ class Span(Struct, frozen=True):
 
 def open_source(files: Files, path: Path, lines_of: LinesOf = Splitter) -> LineSource:
     """Return the lines of a file. Raises OSError."""
-    whole = _reading_of(files, path)
-    if whole is None:
+    kind = _kind_at(files, path)
+    if kind is None:
         return FileSource(files, path, lines_of)
-
-    def packed(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-        return _packed(files, fd, size, lines_of)
-
-    return _ReadOnce(files, path, packed if whole is _packed else whole)
+    read = _document if kind == "document" else partial(_packed, lines_of=lines_of)
+    return _ReadOnce(files, path, read)
 
 
 def open_sample(
-    files: Files,
-    path: Path,
+    held: HeldFile,
     agent: AgentFormatName | None = None,
     has_enough: Callable[[], bool] = never,
 ) -> tuple[LineSource, bool]:
     """Return the lines that a list reads of a file, and whether these are only a part of the file.
 
-    The first and the last line are in a part, up to the limit of a line; `sampling.both_ends` describes
-    the part. Raises OSError.
-    """
-    is_small = files.stat(path).st_size <= AGENT_LIST_BYTES_MAX
-    whole = _reading_of(files, path)
-    if whole is _packed:
-        is_part = not is_small or _unpacks_to_much(files, path)
-        return _ReadOnce(files, path, _beginning if is_part else _packed), is_part
-    if whole is _document:
-        return _ReadOnce(files, path, _document if is_small else _short_document), not is_small
-    if is_small:
-        return FileSource(files, path), False
-
-    def read(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-        return both_ends(files, fd, size, agent, has_enough)
-
-    return _ReadOnce(files, path, read, may_grow=True), True
-
-
-def open_beginning(files: Files, path: Path, has_enough: Callable[[], bool]) -> LineSource:
-    """Return the lines that tell whose a file is: the first ones, until there are enough.
-
+    The first and the last line are in a part, up to the limit of a line; `sampling` describes the part.
     Raises OSError.
     """
-    whole = _reading_of(files, path)
+    kind = _kind_of(held.path, held.first)
+    if kind == "packed":
+        lines, is_part = _unpacked_beginning(held)
+        return _Sample(held, iter((lines,))), is_part
+    if kind == "document":
+        return _Sample(held, _short_document(held)), not held.is_whole
+    if held.is_whole:
+        lines, half = held.lines()
+        return _Sample(held, iter((lines,)), half), False
+    return _Sample(held, both_ends(held, agent, has_enough)), True
 
-    def read(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-        return beginning(files, fd, size, has_enough)
 
-    if whole is _packed:
-        return _ReadOnce(files, path, _beginning)
-    return _ReadOnce(files, path, read if whole is None else _short_document, may_grow=True)
+def first_lines(held: HeldFile, has_enough: Callable[[], bool]) -> Iterator[list[bytes]]:
+    """Yield the lines at the beginning of a file, until there are enough; all those of a small one. Raises OSError."""
+    kind = _kind_of(held.path, held.first)
+    if kind == "packed":
+        yield _unpacked_beginning(held)[0]
+    elif kind == "document":
+        yield from _short_document(held)
+    elif held.is_whole:
+        yield held.lines()[0]
+    else:
+        yield from beginning(held, has_enough)
 
 
 def first_line(files: Files, path: Path) -> bytes:
     """Return the first line of a file; no bytes if there is none to read."""
-    try:
-        source = open_source(files, path)
-    except (OSError, SessiondError):
-        return b""
-    try:
-        return next(iter(source.more()), b"")
-    except (OSError, SessiondError, Replaced):
-        return b""
-    finally:
-        source.close()
+    with suppress(OSError, SessiondError), HeldFile(files, path) as held:
+        return next((line for lines in first_lines(held, lambda: True) for line in lines), b"")
+    return b""
 
 
 def open_fork(
@@ -139,26 +126,34 @@ def open_fork(
     return _Fork(files, own, before, has_enough) if before else own
 
 
-def _reading_of(files: Files, path: Path) -> _Read | None:
-    """Return how a file that does not grow is read; None for a file that grows. Raises OSError."""
+def _kind_at(files: Files, path: Path) -> _Kind | None:
     if path.suffix == ".json":
-        return _document
+        return "document"
     fd = open_regular(files, path)
     try:
-        return _packed if files.pread(fd, len(COMPRESSED), 0) == COMPRESSED else None
+        return _kind_of(path, files.pread(fd, len(COMPRESSED), 0))
     finally:
         _close(files, fd)
 
 
+def _kind_of(path: Path, first: bytes) -> _Kind | None:
+    """Return the kind of a file that does not grow, by its name and its first bytes; None for a file that grows."""
+    if path.suffix == ".json":
+        return "document"
+    return "packed" if first.startswith(COMPRESSED) else None
+
+
 class _ReadOnce:
-    """A `LineSource` of a file that is read once: a changed file is another one, unless it may grow."""
+    """A `LineSource` of a file that is read once: a changed file is another one."""
 
     behind_bytes = 0
     held_bytes = 0
 
-    def __init__(self, files: Files, path: Path, read: _Read, *, may_grow: bool = False) -> None:
+    def __init__(
+        self, files: Files, path: Path, read: Callable[[Files, int, int], Iterator[list[bytes]]]
+    ) -> None:
+        """`read` yields the lines of an open file of a size, some at a time."""
         self.path = path
-        self._may_grow = may_grow
         self._files = files
         self._fd = open_regular(files, path)
         try:
@@ -197,18 +192,54 @@ class _ReadOnce:
         return True
 
     def behind(self) -> Iterable[bytes]:
-        """Return no lines: what is read once is short, or a sample."""
+        """Return no lines: what is read once is short."""
         return ()
 
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end. Raises OSError, Replaced."""
-        if not self._may_grow and _state(self._files.stat(self.path)) != _state(self._found):
+        if _state(self._files.stat(self.path)) != _state(self._found):
             raise Replaced("epoch")
         return next(filter(None, self._lines), list[bytes]())
 
     def close(self) -> None:
         """Close the file."""
         _close(self._files, self._fd)
+
+
+class _Sample:
+    """A `LineSource` of the lines that a list takes of a file. It is read once, and nothing of it is kept."""
+
+    behind_bytes = 0
+
+    def __init__(self, held: HeldFile, lines: Iterator[list[bytes]], held_bytes: int = 0) -> None:
+        """`held_bytes` are those of half a line at the end of a whole file."""
+        self.path = held.path
+        self.inode, self.read_bytes = held.found.st_ino, held.found.st_size
+        self.held_bytes = held_bytes
+        self._lines = lines
+
+    def has_changed(self) -> bool:
+        """Return False: the next scan tells what changes."""
+        return False
+
+    def is_rewritten(self) -> bool:
+        """Return False: the next scan tells what changes."""
+        return False
+
+    def follow(self, path: Path) -> bool:  # noqa: ARG002
+        """Return False: a list reads no further."""
+        return False
+
+    def behind(self) -> Iterable[bytes]:
+        """Return no lines: all those of a small file come at once."""
+        return ()
+
+    def more(self) -> list[bytes]:
+        """Return the next lines; none at the end. Raises OSError."""
+        return next(filter(None, self._lines), list[bytes]())
+
+    def close(self) -> None:
+        """Do nothing: who holds the file closes it."""
 
 
 def _packed(
@@ -219,36 +250,43 @@ def _packed(
         yield [without_end(line) for line in splitter.feed(piece)]
 
 
-def _unpacks_to_much(files: Files, path: Path) -> bool:
-    """Return whether a packed file has more bytes than a list reads whole. Raises OSError."""
-    fd = open_regular(files, path)
-    try:
-        size = check_regular(files, fd)
-        for _ in unpacked(files, fd, size, "the rollout", AGENT_LIST_BYTES_MAX):
-            pass
-    except TooLarge:
-        return True
-    except SessionCorrupt:
-        # The reading says what is wrong.
-        return False
-    finally:
-        _close(files, fd)
-    return False
+def _unpacked_beginning(held: HeldFile) -> tuple[list[bytes], bool]:
+    """Return the lines at the beginning of a packed file, and whether they are only a part.
+
+    Of a large one the first bytes are unpacked, and more only where these have no line. Raises OSError, SessionCorrupt.
+    """
+    if not held.is_whole:
+        with suppress(SessionCorrupt):
+            lines, _ = _unpacked(held, AGENT_LIST_BYTES_MAX)
+            if lines:
+                return few(lines), True
+    lines, is_part = _unpacked(held, held.found.st_size)
+    return few(lines) if is_part else lines, is_part
 
 
-def _beginning(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-    yield few(next(filter(None, _packed(files, fd, size, short_lines)), list[bytes]()))
+def _unpacked(held: HeldFile, end: int) -> tuple[list[bytes], bool]:
+    """Return the lines of the first bytes of a packed file, and whether a list takes no more of them."""
+    lines: list[bytes] = []
+    splitter = short_lines(array("q", [0]))
+    size = 0
+    for piece in unpacked(held, 0, end, "the rollout"):
+        size += len(piece)
+        lines += map(without_end, splitter.feed(piece))
+        if splitter.has_no_header or (lines and size >= AGENT_LIST_UNPACKED_BYTES):
+            return lines, True
+    return lines, False
 
 
-def _document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
+def _document(files: Reads, fd: int, size: int) -> Iterator[list[bytes]]:
     if size <= IMPORT_BYTES_MAX:
-        yield from ([line] for line in document_lines(files.pread(fd, size, 0)) or ())
+        content = b"".join(chunks_of(files, fd, 0, size))
+        yield from ([line] for line in document_lines(content) or ())
 
 
-def _short_document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-    content = short_document(files, fd, size)
+def _short_document(held: HeldFile) -> Iterator[list[bytes]]:
+    content = held.first if held.is_whole else short_document(held)
     if content is None:
-        yield from _document(files, fd, size)
+        yield from _document(held, 0, held.found.st_size)
     else:
         yield list(document_lines(content) or ())
 
@@ -316,22 +354,28 @@ def lines_of(
 
     Raises OSError, Replaced.
     """
-    if has_enough is None:
-        source = open_source(files, span.path)
-    else:
-        source = open_beginning(files, span.path, has_enough)
+    if has_enough is not None:
+        with HeldFile(files, span.path) as held:
+            yield from _within(span, first_lines(held, has_enough))
+        return
+    source = open_source(files, span.path)
     try:
-        at, is_first = 0, True
-        while at < span.end and (lines := source.more()):
-            within: list[bytes] = []
-            for line in lines:
-                at += stored_size(line) + 1
-                if at <= span.end and not is_first:
-                    within.append(line)
-                is_first = False
-            yield within
+        yield from _within(span, iter(source.more, []))
     finally:
         source.close()
+
+
+def _within(span: Span, found: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    """Yield the lines of a span, without the first one."""
+    at, is_first = 0, True
+    while at < span.end and (lines := next(found, None)):
+        within: list[bytes] = []
+        for line in lines:
+            at += stored_size(line) + 1
+            if at <= span.end and not is_first:
+                within.append(line)
+            is_first = False
+        yield within
 
 
 def _state(found: FileStat) -> tuple[int, int, int, int]:

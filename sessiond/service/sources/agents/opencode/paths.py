@@ -71,7 +71,7 @@ class Paths:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.now, self.real = files.now, files.real
+        self.now, self.real, self.visit = files.now, files.real, files.visit
         self._read: dict[Path, _Read] = {}
         self._refused: dict[Path, _Refused] = {}
         self._held: dict[Path, str] = {}
