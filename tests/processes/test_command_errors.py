@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
         (
             "list --config none.toml",
             2,
-            "there is no configuration file FOLDER/none.toml: correct it",
+            "there is no configuration file FOLDER/none.toml: make the file",
         ),
         (
             "list --no-start --profile 'b' --home 'a b' --socket b.sock",

@@ -20,7 +20,7 @@ _TITLE_WIDTH: Final = 48
 _CUT: Final = ("TITLE", "FOLDER")
 _SHOWN: Final = ("STATUS", "TURNS", "MESSAGES", "MODEL", "TOKENS", *_CUT)
 # What goes first where a terminal has no room for all columns.
-_SPARE: Final = ("TOKENS", "MODEL", "MESSAGES", "TURNS", "STATUS", "AGENT")
+_SPARE: Final = ("TOKENS", "MODEL", "MESSAGES", "TURNS", "AGENT", "FOLDER", "STATUS")
 # Programs count on the order of these.
 _PIPED: Final = ("ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", *_CUT, "AGENT")
 
