@@ -147,6 +147,10 @@ class HeldFile:
             self._first += data
         return data
 
+    def now(self) -> float:
+        """Return the time of the disk."""
+        return self._files.now()
+
     def close(self, fd: int) -> None:
         """Do nothing: who holds the file closes it."""
 
