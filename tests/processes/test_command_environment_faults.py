@@ -43,18 +43,19 @@ def test_a_session_on_a_disk_that_is_mounted_read_only_is_shown_and_copied(
     path = disk / "pi.jsonl"
     path.write_bytes((SAMPLES / "pi" / "pi.jsonl").read_bytes())
     mounted(disk, "remount,ro,size=8m")
-    assert shell.run(f"sessiond roots add --kind pi {disk}").returncode == 0
-    rows = json.loads(shell.run("sessiond list --json").stdout)["sessions"]
+    assert shell.run(f"sessiond --profile archive roots add --kind pi {disk}").returncode == 0
+    rows = json.loads(shell.run("sessiond --profile archive list --json").stdout)["sessions"]
     (session_id,) = (row["id"] for row in rows if row["path"] == str(path))
     for named in (path, session_id):
         for line in ("show", "tree", "tail -n 2", "context", "turns", "export"):
-            done = shell.run(f"sessiond {line} {named}")
+            done = shell.run(f"sessiond --profile archive {line} {named}")
             assert done.returncode == 0, line
             assert done.stdout, line
-        refused = shell.run(f"sessiond append {named} hi")
+        refused = shell.run(f"sessiond --profile archive append {named} hi")
         assert refused.returncode == 1
         assert "may not write to the session file" in refused.stderr
-    assert shell.run(f"sessiond fork {session_id}").returncode == 0
+    assert shell.run(f"sessiond --profile archive fork {session_id}").returncode == 0
+    assert shell.run("sessiond stop --profile archive").returncode == 0
 
 
 def test_a_fresh_home_on_a_full_disk_is_served_and_told_of(

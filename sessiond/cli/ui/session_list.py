@@ -19,6 +19,7 @@ Json = Mapping[str, Any]
 _TITLE_WIDTH: Final = 48
 _CUT: Final = ("TITLE", "FOLDER")
 _SHOWN: Final = ("STATUS", "TURNS", "MESSAGES", "MODEL", "TOKENS", *_CUT)
+_TABLE_WIDTH: Final = 80
 # What goes first where a terminal has no room for all columns.
 _SPARE: Final = ("TOKENS", "MODEL", "MESSAGES", "TURNS", "AGENT", "FOLDER", "STATUS")
 # Programs count on the order of these.
@@ -89,7 +90,8 @@ def _fitting(
     every = ("ID", "UPDATED", *more, *_SHOWN)
     rows = _rows(every, sessions, ids)
     told = [at for at, name in enumerate(every) if name in _CUT or any(row[at] for row in rows)]
-    for spared in range(len(_SPARE) + 1):
+    # On fewer columns each row says all in several lines.
+    for spared in range(len(_SPARE) + 1 if terminal_width() >= _TABLE_WIDTH else 1):
         shown = [at for at in told if every[at] not in _SPARE[:spared]]
         headings, cells = [every[at] for at in shown], [[row[at] for at in shown] for row in rows]
         if least_width(headings, cells, _CUT) <= terminal_width():
