@@ -28,7 +28,7 @@ NO_SESSION: dict[str, tuple[bytes, str]] = {
     "an entry first": (line(b"n1", b"null"), "no session header"),
     "another program's JSON": (b'{"a":1}\n', "no session header"),
     "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "byte order mark"),
-    "UTF-16": (GOOD.decode().encode("utf-16"), "header"),
+    "UTF-16": (GOOD.decode().encode("utf-16"), "UTF-16"),
     "NUL bytes": (bytes(4096), "header"),
     "a newer version": (HEADER.replace(b'"version":1', b'"version":2'), "newer version"),
     "a newer version without a newline": (
@@ -66,9 +66,9 @@ async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
 ) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        house.disk.fail(op, errno=13)
+        house.disk.fail(op, errno=5)
         refusal = await wire.refusal("session/get", session_id=SESSION)
-        assert (refusal.code, refusal.data["errno"]) == (-32060, "EACCES")
+        assert (refusal.code, refusal.data["errno"]) == (-32060, "EIO")
         assert path.name in refusal.message
         assert (await session_info(wire))["seq"] == 2
     assert house.disk.content(path) == GOOD

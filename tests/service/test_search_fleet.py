@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,15 @@ async def later_costs(home: Path, statements: list[str], files: int, ask: Ask) -
     async with disk.house.daemon(watcher) as daemon, daemon.connect() as wire:
         await add_roots(wire, fleet)
         await ask(wire, fleet)
-        for grown in ([], [], [next(iter(fleet.sessions.values()))]):
-            for session in grown:
-                fleet.append(session)
-            disk.names = 0
-            statements.clear()
-            await ask(wire, fleet)
-            costs.append((len(statements), disk.names))
+        # The work on the index in the background asks the catalog, too, unless it waits for its turn.
+        async with daemon.service.search.turn if ask is listing else nullcontext():
+            for grown in ([], [], [next(iter(fleet.sessions.values()))]):
+                for session in grown:
+                    fleet.append(session)
+                disk.names = 0
+                statements.clear()
+                await ask(wire, fleet)
+                costs.append((len(statements), disk.names))
     return costs[1:]
 
 
