@@ -9,6 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 
+from msgspec import json
+
 from sessiond.catalog.guarded import require_types
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
@@ -41,8 +43,6 @@ a session's own metadata is taken for one too."""
 _KNOWN: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed"
 )
-_IDS_AT_ONCE: Final = 500
-"""Each version of SQLite takes as many values in one statement."""
 _KNOWN_TYPES: Final = (str, str, str, int, str, int, int, int, int, int)
 _PLACES: Final = ",".join("?" * (COLUMNS.count(",") + 1))
 _PLACE: Final = (
@@ -173,9 +173,8 @@ def _of_many(
     connection: sqlite3.Connection, ask: str, session_ids: Sequence[str]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of many sessions; `ask` ends before the list of their ids."""
-    for start in range(0, len(session_ids), _IDS_AT_ONCE):
-        some = session_ids[start : start + _IDS_AT_ONCE]
-        yield from connection.execute(f"{ask} ({','.join('?' * len(some))})", some)
+    ids = json.encode(session_ids).decode()
+    yield from connection.execute(f"{ask} (SELECT value FROM json_each(?))", (ids,))  # noqa: S608 - our names
 
 
 def _tables_in_use(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from sessiond.errors import Overloaded, TooLarge
-from sessiond.journal.store import Found, JournalStatistics
+from sessiond.journal.store import JournalStatistics
 from sessiond.journal.undisturbed import Alone, Undisturbed
 from sessiond.limits import (
     MEMORY_BYTES_MAX,
@@ -97,17 +97,6 @@ class MemoryJournal(Alone, Undisturbed):
 
     def sync(self) -> None:
         """Do nothing: memory cannot be made durable."""
-
-    def take_found(self) -> list[Found]:
-        """Return no lines: there is no foreign writer, and no append leaves part of a batch."""
-        return []
-
-    def has_grown(self) -> bool:
-        """Return False: there is no foreign writer."""
-        return False
-
-    def look(self) -> None:
-        """Do nothing: there are no foreign lines to find."""
 
     def read(self, first: int, last: int) -> list[bytes]:
         """Return the lines `first` to `last`, both included."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
-from sessiond.journal.store import Found, JournalStatistics
+from sessiond.journal.store import JournalStatistics
 from sessiond.journal.undisturbed import Alone, Undisturbed
 
 __all__ = ["SpooledLog"]
@@ -50,17 +50,6 @@ class SpooledLog(Alone, Undisturbed):
 
     def sync(self) -> None:
         """Do nothing: the lines go with the log."""
-
-    def take_found(self) -> list[Found]:
-        """Return no lines: there is no foreign writer."""
-        return []
-
-    def has_grown(self) -> bool:
-        """Return False: there is no foreign writer."""
-        return False
-
-    def look(self) -> None:
-        """Do nothing: there are no foreign lines to find."""
 
     def move(self, path: Path) -> None:
         """Raise AssertionError: a session in the making has no file to move."""

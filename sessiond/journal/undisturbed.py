@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from sessiond.journal.store import Found
+
 __all__ = ["Alone", "Undisturbed", "WholeLines"]
 
 
@@ -75,6 +77,17 @@ class Undisturbed(WholeLines):
     def behind_bytes(self) -> int:
         """Number of bytes that a look left to the next look: 0."""
         return 0
+
+    def take_found(self) -> list[Found]:
+        """Return no lines: there is no foreign writer, and no append leaves part of a batch."""
+        return []
+
+    def has_grown(self) -> bool:
+        """Return False: there is no foreign writer."""
+        return False
+
+    def look(self) -> None:
+        """Do nothing: there are no foreign lines to find."""
 
     def follow(self, path: Path) -> bool:
         """Return False: there is no file that could be at another path."""

@@ -41,7 +41,7 @@ from sessiond.model.entries import (
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["INJECTED", "CodexReading", "is_codex"]
+__all__ = ["AGENT", "INJECTED", "CodexReading", "is_codex"]
 
 AGENT: Final[AgentFormatName] = "codex"
 INJECTED: Final = "codex.injected"

@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
-from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -22,6 +21,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sessiond.catalog.fulltext import LinePlace
 from sessiond.dialects import sniff
 from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
+from sessiond.dialects.agents.codex import AGENT as CODEX
 from sessiond.dialects.agents.opencode import AGENT as OPENCODE
 from sessiond.dialects.agents.own_entries import native_line
 from sessiond.dialects.agents.reading import Origin
@@ -60,8 +60,6 @@ from sessiond.service.store.checks import Verification
 from sessiond.visible import counted
 
 __all__ = ["AgentFile", "AgentFiles"]
-
-CODEX: Final[AgentFormatName] = "codex"
 
 
 class AgentFile(Struct, frozen=True):

@@ -222,8 +222,7 @@ class _Import(Struct, frozen=True):
         """Put the lines of the copy into the log; return what is to be said of them."""
         source = self.source
         first, agent = source.first(), source.agent
-        is_strange = bool(first) and sniff(first) is None
-        is_document = b"\0" not in first and may_be_document(first)
+        is_strange, is_document = bool(first) and sniff(first) is None, may_be_document(first)
         # The first line may be long, and comes again.
         del first
         if agent is None and is_strange:

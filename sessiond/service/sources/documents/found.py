@@ -45,7 +45,8 @@ class FoundDocument(Struct, frozen=True):
 
 def may_be_document(first_line: bytes) -> bool:
     """Return whether a content that begins with this line can be one JSON document."""
-    if not first_line.lstrip().startswith((b"{", b"[")):
+    # No JSON has zeros, and of a file with holes they would be many.
+    if not first_line.lstrip().startswith((b"{", b"[")) or b"\0" in first_line:
         return False
     # A line that is a whole object is the document, or the first of many lines.
     known = lenient(first_line)
