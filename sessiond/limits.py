@@ -612,6 +612,9 @@ INDEX_FREE_BYTES: Final = 32 * 1024 * 1024
 # of the daemon waits for one.
 SEARCH_BATCH_CHARS: Final = 2_000_000
 SEARCH_BATCH_BYTES: Final = 64 * 1024 * 1024
+# service: sessions and characters of one transaction of the search index.
+SEARCH_STEP_SESSIONS: Final = 50
+SEARCH_STEP_CHARS: Final = 250_000
 # catalog: lines that one transaction removes from the search index, and pages of 4 KB that one merges, so that
 # a search waits for milliseconds.
 REMOVED_ROWS_MAX: Final = 100

@@ -27,6 +27,7 @@ from sessiond.catalog.statements import (
     drop,
     drop_unlisted,
     erase,
+    find_chosen,
     find_known,
     find_marks,
     find_related,
@@ -37,6 +38,7 @@ from sessiond.catalog.statements import (
     insert,
     known_parts,
     place,
+    take_changed,
     unlist,
 )
 from sessiond.limits import LIST_BYTES_MAX
@@ -201,6 +203,15 @@ class Catalog:
         return self.file.use(
             lambda connection: [row[0] for row in connection.execute(statement, values)]
         )
+
+    def chosen(self, query: Query | None, session_ids: Iterable[str]) -> dict[str, Known]:
+        """Return the records of those of these sessions that a list has; of those that any list has without a query."""
+        asked = tuple(session_ids)
+        return self.file.use(lambda connection: find_chosen(connection, query, asked))
+
+    def take_changed(self) -> set[str]:
+        """Return the sessions whose rows have changed since the last call; `ANY` where each may have changed."""
+        return self.file.use(take_changed)
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function of `finding` in one transaction and return its result."""

@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -46,7 +47,7 @@ from sessiond.errors import StorageError
 from sessiond.limits import INDEX_BYTES_MAX, INDEX_FREE_BYTES, MERGE_PAGES, REMOVED_ROWS_MAX
 from sessiond.model.searched import Part, Searched
 
-__all__ = ["Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
+__all__ = ["Addition", "Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
 
 T = TypeVar("T")
 
@@ -109,8 +110,7 @@ _TABLES: Final = Tables(
     "search index",
     version=_VERSION,
     make=lambda _none: _SCHEMA,
-    temporary="PRAGMA trusted_schema = ON;"  # or a view could have no function of ours
-    "CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
+    temporary="PRAGMA trusted_schema = ON;",  # or a view could have no function of ours
     arrive=_bring_functions,
 )
 _MARK: Final = "epoch, seq, end, chars, left_out, outputs"
@@ -124,12 +124,12 @@ INSERT INTO entries (number, seq, entry_id, part, role, tool, call, time, at, si
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _FIND: Final = f"""
-SELECT sessions.session_id, entries.entry_id, entries.seq, part, tool, at, size, mark, entries.text
+SELECT entries.row, sessions.session_id, entries.entry_id, entries.seq, part, tool, at, size, mark
 FROM {{words}}
 JOIN entries ON entries.row = {{words}}.rowid
-JOIN wanted ON wanted.number = entries.number
 JOIN sessions ON sessions.number = entries.number
 WHERE {{matches}}
+    AND (:session_id IS NULL OR sessions.session_id = :session_id)
     AND (:role IS NULL OR role = :role)
     AND (:tool IS NULL OR tool = :tool COLLATE NOCASE)
     AND (:since IS NULL OR time >= :since)
@@ -187,6 +187,15 @@ class Text(Struct, frozen=True):
         return len(self.said.text)
 
 
+class Addition(Struct, frozen=True):
+    """Texts of a session that come to the index, and its indexed part then; with `anew`, in place of those before."""
+
+    session_id: str
+    mark: Indexed
+    texts: Sequence[Text]
+    anew: bool
+
+
 class Found(Struct, frozen=True):
     """A hit of a search.
 
@@ -204,6 +213,8 @@ class Found(Struct, frozen=True):
 
 Hit = tuple[Found, LinePlace | None]
 """A hit with the place of its line."""
+Choose = Callable[[Set[str]], Set[str]]
+_Row = tuple[Any, ...]
 
 
 class Filters(Struct, frozen=True):
@@ -267,43 +278,18 @@ class TextIndex:
 
         return self.file.use(one)
 
-    def put(self, session_id: str, mark: Indexed, texts: Sequence[Text], *, anew: bool) -> None:
-        """Add lines of a session and record the indexed part, in one transaction.
+    def put(self, added: Sequence[Addition]) -> None:
+        """Add lines of sessions and record their indexed parts, in one transaction.
 
-        With `anew` the earlier lines of the session are removed first. Raises StorageError, also while the disk is
-        almost full: the sessions need its last room.
+        Raises StorageError, also while the disk is almost full: the sessions need its last room.
         """
-        if texts:
+        if any(one.texts for one in added):
             self._require_free()
 
         def store(connection: sqlite3.Connection) -> None:
-            if anew:
-                _drop(connection, session_id)
             cuts = _cuts(connection)
-            is_cut = any(line.time < cuts.get(line.said.part, 0) for line in texts)
-            number = _number(connection, session_id, mark, is_cut=is_cut)
-            tools = _Tools(connection, number)
-            for line in texts:
-                said, place, tool = line.said, line.place, tools.name_of(line.said)
-                if line.time < cuts.get(said.part, 0):
-                    continue
-                row = connection.execute(
-                    _ADD,
-                    (
-                        *(number, line.seq, line.entry_id, said.part, said.role),
-                        *(tool, tools.call_of(said), line.time),
-                        *((None,) * 3 if place is None else structs.astuple(place)),
-                        _packed(said.text),
-                    ),
-                )
-                indexed = indexable(said.text)
-                for index, text in zip(
-                    _INDEXES, (words_in(indexed), pieces_in(indexed)), strict=True
-                ):
-                    connection.execute(
-                        f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",  # noqa: S608 - our names
-                        (row.lastrowid, text),
-                    )
+            for one in added:
+                _add(connection, one, cuts)
 
         self.file.use(store)
 
@@ -408,17 +394,18 @@ class TextIndex:
         """Return the parts of which older texts are not searched, with the times in milliseconds since 1970."""
         return {Part(part): before for part, before in self.file.use(_cuts).items()}
 
-    def take_back(self) -> None:
-        """Forget cuts that were made under a smaller bound, and let their sessions be read anew."""
+    def take_back(self) -> bool:
+        """Forget cuts that were made under a smaller bound; return whether sessions are to be read anew then."""
 
-        def take(connection: sqlite3.Connection) -> None:
+        def take(connection: sqlite3.Connection) -> bool:
             found = connection.execute(
                 "DELETE FROM cuts WHERE bytes_max < ? RETURNING part", (self.bytes_max,)
             ).fetchall()
             if found:
                 connection.execute("UPDATE sessions SET epoch = '' WHERE is_cut")
+            return bool(found)
 
-        self.file.use(take)
+        return self.file.use(take)
 
     def trimmed(self) -> Iterator[None]:
         """Remove the texts for which there is no room, the oldest outputs first; yield between steps."""
@@ -469,54 +456,76 @@ class TextIndex:
             for _ in self.erased():
                 pass
 
-    def find(
-        self, match: Match, wanted: Iterable[str], limit: int, filters: Filters = _ALL
-    ) -> list[Hit]:
-        """Return up to `limit` entries in the sessions `wanted`, best first, with the places of their lines.
+    def find(self, match: Match, choose: Choose, limit: int, filters: Filters = _ALL) -> list[Hit]:
+        """Return up to `limit` entries of the sessions that are chosen, best first, with the places of their lines.
 
-        Of these hits, those come first that have the words with the signs inside. Titles and messages come
-        before arguments, and these before outputs; of hits that are as good as each other the newer one is first.
+        `choose` gets ids of sessions, and returns those of which hits count. Of these hits, those come first that
+        have the words with the signs inside. Titles and messages come before arguments, and these before outputs;
+        of hits that are as good as each other the newer one is first.
         """
-        ids = tuple(wanted)
         # Before the hits, or a session that comes meanwhile would be asked for in neither index.
         newer = {*self.indexed()} if self._older is not None else set[str]()
-        hits = self.file.use(partial(_search, match=match, ids=ids, limit=limit, filters=filters))
+        hits = _search(self.file.use, match, choose, limit, filters)
         if self._older is None or len(hits) == limit:
             return hits
-        ids = tuple({*ids} - newer - {found.session_id for found, _ in hits})
+        newer |= {found.session_id for found, _ in hits}
 
-        def search(connection: sqlite3.Connection) -> list[Hit]:
-            connection.executescript(_TABLES.temporary)
-            return _search(connection, match, ids, limit - len(hits), filters)
+        def older(ids: Set[str]) -> Set[str]:
+            return choose(ids - newer)
 
-        none: list[Hit] = []
-        return hits + self._of_older(search, none)
+        def ask(work: Callable[[sqlite3.Connection], list[_Row]]) -> list[_Row]:
+            def asked(connection: sqlite3.Connection) -> list[_Row]:
+                connection.executescript(_TABLES.temporary)
+                return work(connection)
+
+            none: list[_Row] = []
+            return self._of_older(asked, none)
+
+        return hits + _search(ask, match, older, limit - len(hits), filters)
 
 
 def _search(
-    connection: sqlite3.Connection, match: Match, ids: Sequence[str], limit: int, filters: Filters
+    ask: Callable[[Callable[[sqlite3.Connection], list[_Row]]], list[_Row]],
+    match: Match,
+    choose: Choose,
+    limit: int,
+    filters: Filters,
 ) -> list[Hit]:
-    connection.execute("DELETE FROM wanted")
-    connection.execute(
-        "INSERT INTO wanted SELECT number FROM sessions"
-        " WHERE session_id IN (SELECT value FROM json_each(?))",
-        (json.encode(ids).decode(),),
-    )
+    """Return what `TextIndex.find` does, of the index that `ask` asks."""
     asked = {**structs.asdict(filters), "words": match.words, "pieces": match.pieces}
     find = _FIND_BOTH if match.words else _FIND_PIECES
     find = find if match.pieces else _FIND_WORDS
     rows_max = limit
     while True:
-        rows = connection.execute(find, asked | {"limit": rows_max}).fetchall()
+        rows = ask(partial(_rows_of, find=find, values=asked | {"limit": rows_max}))
+        chosen = choose({session_id for _, session_id, *_ in rows})
         # Several parts of an entry may have the words, and the best one is shown.
-        best: dict[tuple[str, int], Sequence[Any]] = {}
-        for row in rows:
-            if not match.pieces or match.holds(indexable(_unpacked(row[-1]))):
-                best.setdefault((row[0], row[2]), row)
+        best: dict[tuple[str, int], tuple[_Row, str]] = {}
+        among = (row for row in rows if row[1] in chosen)
+        while len(best) < limit and (some := [*islice(among, limit)]):
+            texts = dict(ask(partial(_texts_of, rows=[row[0] for row in some])))
+            for row in some:
+                # A text may have left the index meanwhile.
+                text = texts.get(row[0])
+                if text is not None and (not match.pieces or match.holds(indexable(text))):
+                    best.setdefault((row[1], row[3]), (row, text))
         if len(best) >= limit or len(rows) < rows_max:
-            hits = [_hit(row, match) for row in [*best.values()][:limit]]
+            hits = [_hit(row, text, match) for row, text in [*best.values()][:limit]]
             return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
         rows_max *= 2
+
+
+def _rows_of(connection: sqlite3.Connection, find: str, values: Mapping[str, Any]) -> list[_Row]:
+    return connection.execute(find, values).fetchall()
+
+
+def _texts_of(connection: sqlite3.Connection, rows: Sequence[int]) -> list[_Row]:
+    """Return rows of the index with their texts."""
+    found = connection.execute(
+        "SELECT row, text FROM entries WHERE row IN (SELECT value FROM json_each(?))",
+        (json.encode(rows).decode(),),
+    )
+    return [(row, _unpacked(kept)) for row, kept in found]
 
 
 def _version_of(path: Path) -> int | None:
@@ -532,10 +541,9 @@ def _version_of(path: Path) -> int | None:
     return int(found)
 
 
-def _hit(row: Sequence[Any], match: Match) -> tuple[int, Found, LinePlace | None]:
+def _hit(row: _Row, text: str, match: Match) -> tuple[int, Found, LinePlace | None]:
     """Return a hit behind the number of the words with signs that it lacks."""
-    session_id, entry_id, seq, part, tool, at, size, mark, kept = row
-    text = _unpacked(kept)
+    _, session_id, entry_id, seq, part, tool, at, size, mark = row
     said = spelled(text) if match.with_signs else ""
     lacking = sum(word not in said for word in match.with_signs)
     is_tools = part in {Part.ARGUMENTS, Part.OUTPUT}
@@ -609,6 +617,33 @@ def _indexed(row: Sequence[Any]) -> Indexed:
     require_types(row, _MARK_TYPES)
     epoch, seq, end, chars, left_out, outputs = row
     return Indexed(epoch, seq, end, chars, bool(left_out), bool(outputs))
+
+
+def _add(connection: sqlite3.Connection, added: Addition, cuts: Mapping[int, int]) -> None:
+    if added.anew:
+        _drop(connection, added.session_id)
+    is_cut = any(line.time < cuts.get(line.said.part, 0) for line in added.texts)
+    number = _number(connection, added.session_id, added.mark, is_cut=is_cut)
+    tools = _Tools(connection, number)
+    for line in added.texts:
+        said, place, tool = line.said, line.place, tools.name_of(line.said)
+        if line.time < cuts.get(said.part, 0):
+            continue
+        row = connection.execute(
+            _ADD,
+            (
+                *(number, line.seq, line.entry_id, said.part, said.role),
+                *(tool, tools.call_of(said), line.time),
+                *((None,) * 3 if place is None else structs.astuple(place)),
+                _packed(said.text),
+            ),
+        )
+        indexed = indexable(said.text)
+        for index, text in zip(_INDEXES, (words_in(indexed), pieces_in(indexed)), strict=True):
+            connection.execute(
+                f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",  # noqa: S608 - our names
+                (row.lastrowid, text),
+            )
 
 
 def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed, *, is_cut: bool) -> int:

@@ -130,10 +130,15 @@ def select_page(query: Query, limit: int, after: Position | None) -> tuple[str, 
     return " UNION ALL ".join(halves) + order, [*values, *values, limit]
 
 
+def select(query: Query) -> tuple[str, list[str | int]]:
+    """Return the condition of a query's sessions in files, and its values."""
+    conditions, values = _conditions(query)
+    return " AND ".join(conditions).replace("{tags}", "tags"), values
+
+
 def select_ids(query: Query) -> tuple[str, list[str | int]]:
     """Return a statement and its values; a row is a session id. Selects only sessions in files."""
-    conditions, values = _conditions(query)
-    where = " AND ".join(conditions).replace("{tags}", "tags")
+    where, values = select(query)
     return f"SELECT session_id FROM sessions WHERE {where}", values  # noqa: S608 - our names
 
 

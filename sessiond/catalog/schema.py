@@ -6,12 +6,14 @@ again. A file of another version without epochs is made anew.
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Final
 
 from sessiond.catalog.guarded import Tables
 from sessiond.catalog.home import bring_home
 
-__all__ = ["COLUMNS", "TABLES", "VERSION"]
+__all__ = ["ANY", "COLUMNS", "TABLES", "VERSION"]
 
 VERSION: Final = 10
 
@@ -80,6 +82,23 @@ _META: Final = (
 # table of the connection, which SQLite keeps in memory.
 _VOLATILE: Final = _TABLE.format(name="temp.volatile") + _TAGS.format(name="temp.volatile_tags")
 
+ANY: Final = ""
+"""Id that stands for all sessions among those whose rows have changed."""
+# Each connection notes which rows change. It cannot tell of those that were there before.
+_CHANGED: Final = (
+    "CREATE TEMP TABLE IF NOT EXISTS changed AS SELECT '' AS session_id;"
+    "CREATE UNIQUE INDEX IF NOT EXISTS temp.changed_ids ON changed (session_id);"
+)
+_NOTE: Final = """
+CREATE TEMP TRIGGER IF NOT EXISTS note_{event} AFTER {event} ON main.sessions
+WHEN NOT EXISTS (SELECT 1 FROM changed WHERE session_id IN ('', {row}.session_id))
+BEGIN INSERT INTO changed VALUES ({row}.session_id); END;
+"""
+_NOTES: Final = "".join(
+    _NOTE.format(event=event, row=row)
+    for event, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old"))
+)
+
 # Versions 3 to 9 have today's tags, and lack the column of subagents. Versions 3 to 7 lack that of the
 # program, which the dialect tells; versions 3 to 5 have a column more.
 _SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7, 8, 9})
@@ -138,12 +157,17 @@ def _make(version: int) -> str:
     )
 
 
+def _arrive(connection: sqlite3.Connection, folder: Path) -> None:
+    bring_home(connection, folder)
+    connection.executescript(_CHANGED + _NOTES)
+
+
 TABLES: Final = Tables(
     "catalog",
     VERSION,
     _make,
     _VOLATILE,
     carried=range(1, VERSION),
-    arrive=bring_home,
+    arrive=_arrive,
     in_memory=True,
 )

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import json
 
 from sessiond.catalog.guarded import require_types
+from sessiond.catalog.query import Query, select
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 
@@ -24,6 +25,7 @@ __all__ = [
     "drop",
     "drop_unlisted",
     "erase",
+    "find_chosen",
     "find_known",
     "find_marks",
     "find_related",
@@ -34,6 +36,7 @@ __all__ = [
     "insert",
     "known_parts",
     "place",
+    "take_changed",
     "unlist",
 ]
 
@@ -161,6 +164,25 @@ def find_shown(connection: sqlite3.Connection, session_ids: Sequence[str]) -> di
             require_types((info,), (bytes,))
             found[session_id] = Shown(info, *map(bool, flags))
     return found
+
+
+def find_chosen(
+    connection: sqlite3.Connection, query: Query | None, session_ids: Sequence[str]
+) -> dict[str, Known]:
+    """Return the records of those of these sessions that a list has; of those that any list has without a query."""
+    conditions, values = ("listed = 1", list[str | int]()) if query is None else select(query)
+    # SQLite takes the tables of a cross join in their order: the few sessions first.
+    rows = connection.execute(
+        f"SELECT {_KNOWN} FROM (SELECT value AS asked FROM json_each(?))"  # noqa: S608 - our names
+        f" CROSS JOIN sessions ON session_id = asked WHERE {conditions}",
+        (json.encode(session_ids).decode(), *values),
+    )
+    return {row[0]: _known(row) for row in rows}
+
+
+def take_changed(connection: sqlite3.Connection) -> set[str]:
+    """Return the sessions whose rows have changed since the last call."""
+    return {one for (one,) in connection.execute("DELETE FROM changed RETURNING session_id")}
 
 
 def find_marks(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, Mark]:

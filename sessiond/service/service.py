@@ -176,7 +176,7 @@ class Service:
 
     async def _roots_changed(self, shown: ShownAt) -> None:
         await self.live_catalog.roots_changed(shown)
-        self.search.is_due.set()
+        self.search.roots_changed()
 
     def note_use(self) -> None:
         """Wake the waiters of `use_changed`: `in_use` or a setting may have changed."""

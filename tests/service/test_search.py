@@ -19,6 +19,7 @@ from sessiond.service.store.listed import TextsChanged
 from sessiond.testing.daemon import Refusal, Wire, running_daemon
 from tests.kit.calls import say
 from tests.kit.house import House
+from tests.kit.index import index_all
 
 
 async def create_conversation(asker: Wire, session_id: str, *said: str, **more: Any) -> None:
@@ -33,6 +34,22 @@ async def create_conversation(asker: Wire, session_id: str, *said: str, **more: 
 async def hits(asker: Wire, query: str, **more: Any) -> list[tuple[str, int]]:
     found = (await asker.call("session/search", query=query, **more))["hits"]
     return [(hit["session_id"], hit["seq"]) for hit in found]
+
+
+async def test_a_search_of_one_project_leaves_the_changes_of_others_to_the_next(
+    home: Path,
+) -> None:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
+        for name in ("a", "b"):
+            await create_conversation(asker, f"session-{name}", "early", cwd=f"/{name}")
+        await index_all(daemon, asker)
+        for name in ("a", "b"):
+            await say(asker, "word", session_id=f"session-{name}")
+        assert await hits(asker, "word", cwd="/a") == [("session-a", 2)]
+        assert await hits(asker, "word", session_id="session-a") == [("session-a", 2)]
+        assert sorted(await hits(asker, "word")) == [("session-a", 2), ("session-b", 2)]
+        await asker.call("session/delete", session_id="session-b")
+        assert await hits(asker, "word") == [("session-a", 2)]
 
 
 async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> None:

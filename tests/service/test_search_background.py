@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from sessiond.catalog.fulltext import Indexed, Text
+from sessiond.catalog.fulltext import Addition, Indexed, Text
 from sessiond.catalog.rows import Known
 from sessiond.daemon.retention_timer import keep_index
 from sessiond.errors import StorageError
@@ -53,7 +53,7 @@ class Reading:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reading]:
-    set_limits(monkeypatch, GLANCE_SECONDS=0.01)
+    set_limits(monkeypatch, GLANCE_SECONDS=0.01, SEARCH_STEP_SESSIONS=1)
     reading, behind = Reading(), LineTexts.behind
 
     def noted(
@@ -192,12 +192,12 @@ async def test_a_session_is_read_on_behind_the_batches_that_are_indexed(
         await wire.call("session/list")
         put, marks = daemon.store.texts.put, list[int]()
 
-        def full(session_id: str, mark: Indexed, texts: list[Text], *, anew: bool) -> None:
-            if session_id == SESSION:
+        def full(added: list[Addition]) -> None:
+            if any(one.session_id == SESSION for one in added):
                 if len(marks) == 2:
                     raise StorageError("the disk is full", errno="ENOSPC", path="")
-                marks.append(mark.seq)
-            put(session_id, mark, texts, anew=anew)
+                marks.append(added[-1].mark.seq)
+            put(added)
 
         with monkeypatch.context() as patch:
             patch.setattr(daemon.store.texts, "put", full)

@@ -17,6 +17,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
 from sessiond.service.files import line_texts
 from sessiond.service.files.in_place import AgentFile, AgentFiles
+from sessiond.service.sources.agents.sampling import HeldFile
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.agent_roots import CLAUDE, claude_root
@@ -127,9 +128,9 @@ async def test_sessions_that_have_no_room_are_not_read_again_and_again(
     read: list[str] = []
     searched = AgentFiles.searched
 
-    def counted(files: AgentFiles, file: AgentFile) -> Any:
+    def counted(files: AgentFiles, file: AgentFile, held: HeldFile) -> Any:
         read.append(file.path.stem)
-        return searched(files, file)
+        return searched(files, file, held)
 
     monkeypatch.setattr(AgentFiles, "searched", counted)
     async with real_house.daemon() as daemon, daemon.connect() as wire:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.catalog.fulltext import Indexed, TextIndex
+from sessiond.catalog.fulltext import Addition, Indexed, TextIndex
 from sessiond.catalog.matching import match_of
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
@@ -39,7 +39,7 @@ def put(index: TextIndex, number: int, dice: random.Random) -> None:
         line(seq, f"e{seq}", " ".join([secret, *(f"w{dice.randrange(3000)}" for _ in range(80))]))
         for seq in range(5)
     ]
-    index.put(f"session-{number}", Indexed("epoch", 5, 5), texts, anew=True)
+    index.put([Addition(f"session-{number}", Indexed("epoch", 5, 5), texts, anew=True)])
 
 
 def left_in(folder: Path) -> set[str]:
@@ -67,7 +67,7 @@ def test_words_of_forgotten_sessions_leave_every_page_in_steps(
     assert index.indexed().keys() == {f"session-{n}" for n in range(40)} - set(with_secrets())
     match = match_of("w7*")
     assert match is not None
-    assert index.find(match, index.indexed(), 1000)
+    assert index.find(match, {*index.indexed()}.__and__, 1000)
 
 
 def test_lines_that_come_between_the_steps_leave_no_word_behind(

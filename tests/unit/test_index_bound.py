@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.catalog.fulltext import Indexed, Text, TextIndex
+from sessiond.catalog.fulltext import Addition, Indexed, Text, TextIndex
 from sessiond.catalog.matching import match_of
 from sessiond.errors import StorageError
 from sessiond.model.searched import Part, Searched
@@ -32,7 +32,7 @@ def texts(number: int) -> list[Text]:
 
 
 def put(index: TextIndex, number: int) -> None:
-    index.put(f"session-{number}", Indexed("epoch", 2, 100), texts(number), anew=True)
+    index.put([Addition(f"session-{number}", Indexed("epoch", 2, 100), texts(number), anew=True)])
 
 
 def there(index: TextIndex, part: Part) -> list[int]:
@@ -41,7 +41,7 @@ def there(index: TextIndex, part: Part) -> list[int]:
     for number in range(SESSIONS):
         match = match_of(f"needle{part}x{number}")
         assert match is not None
-        if index.find(match, [f"session-{number}"], 1):
+        if index.find(match, {f"session-{number}"}.__and__, 1):
             found.append(number)
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.catalog import guarded
-from sessiond.catalog.fulltext import Indexed, Text, TextIndex
+from sessiond.catalog.fulltext import Addition, Indexed, Text, TextIndex
 from sessiond.catalog.guarded import read_only
 from sessiond.catalog.matching import match_of
 from sessiond.errors import StorageError
@@ -21,13 +21,13 @@ NAMES = [f"session-{number}" for number in range(4)]
 
 def put(index: TextIndex, name: str, word: str, part: Part = Part.MESSAGE) -> None:
     text = Text(1, "e1", Searched(part, f"needle {word}", "user", "", ""))
-    index.put(name, Indexed("epoch", 1, 100), [text], anew=True)
+    index.put([Addition(name, Indexed("epoch", 1, 100), [text], anew=True)])
 
 
 def hits(index: TextIndex, query: str = "needle") -> list[str]:
     match = match_of(query)
     assert match is not None
-    return sorted(found.session_id for found, _ in index.find(match, NAMES, 10))
+    return sorted(found.session_id for found, _ in index.find(match, {*NAMES}.__and__, 10))
 
 
 def version(path: Path) -> int:

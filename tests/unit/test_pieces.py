@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sessiond.catalog import pieces
-from sessiond.catalog.fulltext import Indexed, TextIndex
+from sessiond.catalog.fulltext import Addition, Indexed, TextIndex
 from sessiond.catalog.matching import match_of
 from sessiond.catalog.pieces import indexable, place_in, spelled, spelled_length
 from sessiond.catalog.snippets import snippet
@@ -101,10 +101,10 @@ def test_a_run_is_found_where_it_stands_and_nowhere_else(
     index: TextIndex, texts: list[str], query: str
 ) -> None:
     lines = [line(seq, f"e{seq}", text) for seq, text in enumerate(texts)]
-    index.put("session-a", Indexed("epoch", 1, 1), lines, anew=True)
+    index.put([Addition("session-a", Indexed("epoch", 1, 1), lines, anew=True)])
     match = match_of(query)
     assert match is not None
-    hits = {hit.seq: hit.snippet for hit, _ in index.find(match, ["session-a"], 10)}
+    hits = {hit.seq: hit.snippet for hit, _ in index.find(match, {"session-a"}.__and__, 10)}
     assert hits.keys() == {seq for seq, text in enumerate(texts) if query in text}
     assert all(query in shown for shown in hits.values())
 
@@ -112,7 +112,7 @@ def test_a_run_is_found_where_it_stands_and_nowhere_else(
 @pytest.mark.parametrize("text", ["机密文件", "secretword 机密文件 " * 40])
 def test_a_purge_leaves_no_piece(tmp_path: Path, text: str) -> None:
     index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
-    index.put("session-a", Indexed("epoch", 1, 1), [line(1, "e1", text)], anew=True)
+    index.put([Addition("session-a", Indexed("epoch", 1, 1), [line(1, "e1", text)], anew=True)])
     index.file.erase(lambda _: None)
     before = (tmp_path / "search.sqlite").read_bytes()
     index.purge("session-a")
@@ -129,10 +129,10 @@ def test_words_beside_pieces_are_asked_for_once(tmp_path: Path) -> None:
     counts, asked = (20, 400), list[int]()
     for count in counts:
         lines = [line(seq, f"e{seq}", "the cache 内存泄漏") for seq in range(count)]
-        index.put("session-a", Indexed("epoch", 1, 1), lines, anew=True)
+        index.put([Addition("session-a", Indexed("epoch", 1, 1), lines, anew=True)])
         statements: list[str] = []
         index.file.use(partial(_traced, statements.append))
-        assert len(index.find(match, ["session-a"], 10)) == 10
+        assert len(index.find(match, {"session-a"}.__and__, 10)) == 10
         index.file.use(partial(_traced, None))
         asked.append(len(statements))
     index.close()

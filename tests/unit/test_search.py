@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.catalog.fulltext import Indexed, LinePlace, Text, TextIndex
+from sessiond.catalog.fulltext import Addition, Indexed, LinePlace, Text, TextIndex
 from sessiond.catalog.matching import Match, Phrase, match_of
 from sessiond.dialects.words import entry_texts
 from sessiond.journal.disk.files import Files
@@ -36,7 +36,7 @@ def line(seq: int, entry_id: str, text: str) -> Text:
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TextIndex]:
     index = TextIndex(tmp_path_factory.mktemp("index") / "search.sqlite", pytest.fail)
     texts = [line(1, "e1", "The quick brown fox"), line(2, "e2", "don't look: C++ and a_b")]
-    index.put("session-a", MARK, texts, anew=True)
+    index.put([Addition("session-a", MARK, texts, anew=True)])
     yield index
     index.close()
 
@@ -44,7 +44,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TextIndex]:
 def found(index: TextIndex, query: str) -> list[str | None]:
     match = match_of(query)
     assert match is not None
-    return [hit.entry_id for hit, _ in index.find(match, ["session-a"], 10)]
+    return [hit.entry_id for hit, _ in index.find(match, {"session-a"}.__and__, 10)]
 
 
 @pytest.mark.parametrize(
@@ -95,21 +95,23 @@ def test_what_is_found(index: TextIndex, query: str) -> None:
 def test_no_query_is_an_error(index: TextIndex, query: str) -> None:
     match = match_of(query)
     if match is not None:
-        index.find(match, ["session-a"], 10)
+        index.find(match, {"session-a"}.__and__, 10)
 
 
 def test_only_the_sessions_that_are_wanted(index: TextIndex) -> None:
-    assert index.find(FOX, ["another"], 10) == []
+    assert index.find(FOX, {"another"}.__and__, 10) == []
     assert index.indexed() == {"session-a": MARK}
     assert index.indexed_of("another") is None
 
 
 def test_lines_are_added_and_replaced(tmp_path: Path) -> None:
     index = TextIndex(tmp_path / "search.sqlite", pytest.fail)
-    index.put("session-a", MARK, [line(1, "e1", "one")], anew=True)
-    index.put("session-a", Indexed("epoch", 3, 120), [line(3, "e3", "one more")], anew=False)
+    index.put([Addition("session-a", MARK, [line(1, "e1", "one")], anew=True)])
+    index.put(
+        [Addition("session-a", Indexed("epoch", 3, 120), [line(3, "e3", "one more")], anew=False)]
+    )
     assert found(index, "one") == ["e1", "e3"]
-    index.put("session-a", MARK, [line(1, "n1", "one")], anew=True)
+    index.put([Addition("session-a", MARK, [line(1, "n1", "one")], anew=True)])
     assert found(index, "one") == ["n1"]
     index.close()
 
@@ -140,7 +142,7 @@ def test_the_index_has_a_bounded_part_of_the_text(
             Text(seq, f"{seq:032x}", Searched(Part.OUTPUT, text, "tool", "Bash"), 10**12, place)
             for seq, text in enumerate(texts[at : at + 100])
         ]
-        index.put(f"session-{at}", MARK, lines, anew=True)
+        index.put([Addition(f"session-{at}", MARK, lines, anew=True)])
     index.file.erase(lambda _: None)
     index.close()
     size = (tmp_path / "search.sqlite").stat().st_size

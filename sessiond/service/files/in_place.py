@@ -50,9 +50,11 @@ from sessiond.service.sources.agents.opencode.store import Chosen
 from sessiond.service.sources.agents.sampling import HeldFile, never, searched_lines
 from sessiond.service.sources.agents.source import BASE_IS_MISSING
 from sessiond.service.sources.agents.sources import (
+    Held,
     Span,
     first_lines,
     open_fork,
+    open_held,
     open_sample,
     open_source,
 )
@@ -240,15 +242,21 @@ class AgentFiles:
             finally:
                 source.close()
 
-    def searched(self, found: AgentFile) -> Iterator[tuple[bytes, LinePlace | None]]:
+    def searched(
+        self, found: AgentFile, held: HeldFile
+    ) -> Iterator[tuple[bytes, LinePlace | None]]:
         """Yield the entries of a file as native lines, each with the place of its line in the file.
 
-        A very long line of a growing file lacks the ends of its texts, and has no place. Raises StorageError.
+        A very long line of a growing file lacks the ends of its texts, and has no place. `held` was recognised;
+        a small one is not read again. Raises StorageError.
         """
         with _telling("read", found.path):
-            source, _ = self._whole(found, self.source(found, searched_lines))
+            small = open_held(held) if found.stored is None else None
+            own = small or self.source(found, searched_lines)
+            source, _ = self._whole(found, own)
+            records = found.records if source is small else None
             try:
-                yield from _located(source, found)
+                yield from _located(source, found, records)
             finally:
                 source.close()
 
@@ -332,14 +340,19 @@ def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]
             yield next(seqs), made.popleft()
 
 
-def _located(source: LineSource, found: AgentFile) -> Iterator[tuple[bytes, LinePlace | None]]:
-    """Yield the entries of a source as native lines, each with the place of its line. Raises OSError, Replaced."""
-    translate, ends, is_end = _Translation(found, source), array("q", [0]), False
+def _located(
+    source: LineSource, found: AgentFile, records: Iterator[Taken] | None
+) -> Iterator[tuple[bytes, LinePlace | None]]:
+    """Yield the entries of a source as native lines, each with the place of its line. Raises OSError, Replaced.
+
+    `records` are those of the lines, where these were taken already.
+    """
+    translate, ends, is_end = _Translation(found, source, records), array("q", [0]), False
     while not is_end:
         lines = source.more()
         is_end = not lines
-        if isinstance(source, FileSource):
-            ends += source.line_ends
+        if lines and isinstance(source, FileSource | Held):
+            ends.extend(source.line_ends)
         made = deque(translate.taken(lines, is_end))
         # A long line goes before the next one comes.
         lines.clear()

@@ -9,6 +9,7 @@ part of such a file, so the size of the file says whether the index is behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from zlib import crc32
 
@@ -51,9 +52,16 @@ class LineTexts:
 
         Raises TextsChanged, StorageError.
         """
-        if self._roots.agent_at(Path(known.path)):
-            return self._read_in_place(known, indexed)
-        return file_texts(self._files, known, indexed)
+        path = Path(known.path)
+        if self._roots.agent_at(path):
+            batches = self._read_in_place(path, known, indexed)
+        else:
+            batches = file_texts(self._files, known, indexed)
+        # One thread at the place of the file reads each two batches: a small file has one.
+        while some := self._files.visit(path, lambda: [*islice(batches, 2)]):
+            yield from some
+            if len(some) == 1:
+                return
 
     def check(self, known: Known, hits: Sequence[Hit]) -> list[bool | None]:
         """Return whether the words of each hit are still in its file; None if that cannot be seen now.
@@ -81,16 +89,18 @@ class LineTexts:
         return crc32(self._files.pread(fd, place.size, place.at)) == place.mark
 
     def _read_in_place(
-        self, known: Known, indexed: Indexed | None
+        self, path: Path, known: Known, indexed: Indexed | None
     ) -> Iterator[tuple[Indexed, list[Text]]]:
         """Yield the texts of the lines of another agent's file behind `indexed`, in batches."""
-        found = self._agents.recognise(Path(known.path))
-        if found is None:
-            raise TextsChanged
+        with self._agents.hold(path) as held:
+            found = self._agents.recognise(path, held)
+            if found is None:
+                raise TextsChanged
+            lines = self._agents.searched(found, held)
         behind = -1 if indexed is None else indexed.seq
         texts: list[Text] = []
         chars = read = total = seq = 0
-        for seq, (line, place) in enumerate(_readable(self._agents.searched(found)), 1):
+        for seq, (line, place) in enumerate(_readable(lines), 1):
             these = _texts(found.dialect, seq, line, place)
             size = sum(one.chars for one in these)
             total += size

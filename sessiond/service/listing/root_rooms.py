@@ -26,8 +26,6 @@ class Room(Struct):
 
     left: int
     is_full: bool = False
-    is_stuck: bool = False
-    """True once a session of the root could not be read: each other session would be waited for as long."""
 
     def fits(self, chars: int) -> bool:
         """Return whether a session of so many characters has room."""
@@ -37,6 +35,10 @@ class Room(Struct):
         """Take the room of a session of so many characters; the room is full if that is too much."""
         self.is_full = not self.fits(chars)
         self.left -= chars
+
+    def give(self, chars: int) -> None:
+        """Give the room of a session of so many characters back."""
+        self.left += chars
 
 
 class Place(Struct, frozen=True):
@@ -52,7 +54,7 @@ class Place(Struct, frozen=True):
 
 
 class RootRooms:
-    """The rooms of all roots during one search."""
+    """The rooms of all roots, each counted down by the sessions that a walk comes to."""
 
     def __init__(self, whereabouts: Callable[[Known], Whereabouts]) -> None:
         self._whereabouts = whereabouts
@@ -67,6 +69,11 @@ class RootRooms:
         if place is None:
             place = self._places[folder] = self._place(self._whereabouts(known))
         return place
+
+    @property
+    def any_full(self) -> bool:
+        """True if a root has no room for a session of its own."""
+        return any(room.is_full for room in self._rooms.values())
 
     def _place(self, there: Whereabouts) -> Place:
         room = None

@@ -3,22 +3,16 @@
 Rule 1: an answer covers every append that was stored before the question. The catalog says how far
 a session's lines go, and lines that the index lacks are read first.
 
-Rule 2: the index is made in the background, from the first scan on, the newest sessions first. The work gives way: a
-search takes the turn between two batches of lines, and behind each batch the work rests as long as it read.
-A search that need not be whole begins to read what the index lacks, and leaves the rest to the background.
+Rule 2: the index is made in the background, from the first scan on. The work gives way: a search takes the turn
+between two batches of lines, and behind each batch the work rests as long as it read. A search that need not be whole
+begins to read what has changed, and leaves the rest to the background.
 
 Rule 3: a session without a file is never indexed, nor is a line that is not on disk yet.
-
-Rule 4: outputs of tools leave the index before the next answer where a root has none searched, and are read again
-where it has.
-
-Rule 5: the sessions of a root have at most ROOT_TEXT_CHARS_MAX characters in the index. The session whose
-text has no room is left out, with all sessions of the root that were written before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from itertools import zip_longest
 from typing import Final, Literal
@@ -30,21 +24,21 @@ from msgspec.structs import replace
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.finding import find_by_ref
-from sessiond.catalog.fulltext import Filters, Found, Hit, Indexed
+from sessiond.catalog.fulltext import Filters, Found, Hit
 from sessiond.catalog.matching import Match
 from sessiond.catalog.query import Query
-from sessiond.catalog.rows import NOTHING, Known
+from sessiond.catalog.rows import Known
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import GLANCE_SECONDS
 from sessiond.model.searched import Part, Unsearched
 from sessiond.model.times import rfc3339
+from sessiond.service.listing.indexing import Indexing, Wanted
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.pages import LookProgress
-from sessiond.service.listing.root_rooms import Place, RootRooms
+from sessiond.service.listing.root_rooms import RootRooms
 from sessiond.service.ports import Asker
-from sessiond.service.store.listed import TextsChanged, Unreadable
+from sessiond.service.store.listed import Unreadable
 from sessiond.service.store.session_store import SessionStore
-from sessiond.visible import printable
 
 __all__ = ["IndexStatistics", "Search"]
 
@@ -54,13 +48,6 @@ _KINDS: Final[Mapping[Part, Literal["outputs", "arguments", "messages"]]] = {
     Part.ARGUMENTS: "arguments",
     Part.MESSAGE: "messages",
 }
-
-
-class _Stock(Struct, frozen=True):
-    """The sessions that exist, and those that a search covers."""
-
-    known: Mapping[str, Known]
-    wanted: Sequence[str]
 
 
 class IndexStatistics(Struct, frozen=True):
@@ -100,6 +87,7 @@ class Search:
         self._live_catalog = live_catalog
         self._store = store
         self._index = store.texts
+        self._indexing = Indexing(store)
         self._monotonic = monotonic
         self.turn = anyio.Lock()
         """Lock of the one task that brings the index up to date."""
@@ -116,6 +104,11 @@ class Search:
         if bytes_max != self._index.bytes_max:
             self._index.bytes_max = bytes_max
             self.is_due.set()
+
+    def roots_changed(self) -> None:
+        """Take note that there are other roots, or that other outputs of roots are searched."""
+        self._indexing.walk_anew()
+        self.is_due.set()
 
     async def find(  # noqa: PLR0913 - what is asked, where, and by whom
         self,
@@ -135,36 +128,40 @@ class Search:
         unread: list[Unreadable] = []
         only = filters.session_id
 
-        def stock(catalog: Catalog) -> _Stock:
-            known = _listed(catalog)
-            wanted = catalog.ids(query) if only is None else [only]
-            if only is not None and only not in known:
+        def require(catalog: Catalog) -> None:
+            if only is not None and not catalog.chosen(None, [only]):
                 # Sessions in memory are listed, and not searched.
                 found = catalog.ask(partial(find_by_ref, ref=only, limit=1))
                 if not any(one.brief.session_id == only for one in found):
                     raise SessionNotFound("no listed session has this id", session_id=only)
-            return _Stock(known, [found for found in wanted if found in known])
 
-        there, looking = None, None
+        looking: LookProgress | None = None
         if not whole:
-            there, looking = await self._live_catalog.glance(stock, asker)
+            _, looking = await self._live_catalog.glance(require, asker)
         if looking is None:
             far = LookProgress(0, None, None)
             with anyio.move_on_after(None if whole else GLANCE_SECONDS) as scope:
                 async with self.turn:
-                    there = await self._live_catalog.ask(stock, asker)
-                    work = self._catch_up(there, unread)
+                    await self._live_catalog.ask(require, asker)
+                    work = self._indexing.catch_up(Wanted(query, only), unread, whole=whole)
                     # One batch of lines per step, so that a cancelled search stops.
                     while (step := await to_thread.run_sync(next, work, None)) is not None:
                         far = step
                         asker.progress.report(far.done, far.total, "sessions")
+                    looking = None if whole else self._indexing.far
             if scope.cancelled_caught:
                 looking = self._reading if far.total is None and self._reading else far
         if looking is not None:
             self.is_due.set()
-        assert there is not None, "a glance has a stock too"
-        hits = await to_thread.run_sync(self._index.find, match, there.wanted, limit, filters)
-        checked = await to_thread.run_sync(self._checked, hits, there.known)
+        known = dict[str, Known]()
+
+        def choose(ids: Set[str]) -> Set[str]:
+            found = self._store.catalog.chosen(None if only else query, ids)
+            known.update(found)
+            return found.keys()
+
+        hits = await to_thread.run_sync(self._index.find, match, choose, limit, filters)
+        checked = await to_thread.run_sync(self._checked, hits, known)
         await to_thread.run_sync(self._weigh)
         return FoundHits(checked, unread, looking, self._unsearched)
 
@@ -192,13 +189,10 @@ class Search:
     async def _caught_up(self, asker: Asker) -> bool:
         """Read until the end, or until a search waits; return whether that was the end."""
 
-        def stock(catalog: Catalog) -> _Stock:
-            known = _listed(catalog)
-            return _Stock(known, [*known])
-
         unread: list[Unreadable] = []
         async with self.turn:
-            work = self._catch_up(await self._live_catalog.ask(stock, asker), unread)
+            await self._live_catalog.ask(_nothing, asker)
+            work = self._indexing.catch_up(None, unread)
             while True:
                 began = self._monotonic()
                 step = await to_thread.run_sync(next, work, None)
@@ -230,10 +224,8 @@ class Search:
             return
 
         async with self.turn:
-            known = await self._live_catalog.ask(_listed, asker)
-            await to_thread.run_sync(self._index.keep_older_of, known.keys())
-            gone = (await to_thread.run_sync(self._index.indexed)).keys() - known.keys()
-            await to_thread.run_sync(self._index.forget, gone)
+            await self._live_catalog.ask(_nothing, asker)
+            await to_thread.run_sync(self._indexing.take_changes)
             steps = self._index.erased()
             while await to_thread.run_sync(next, steps, _OVER) is not _OVER:
                 pass
@@ -266,157 +258,6 @@ class Search:
             if is_there is not False
         ]
 
-    def _catch_up(self, there: _Stock, unread: list[Unreadable]) -> Iterator[LookProgress]:
-        """Index what the index lacks of the wanted sessions, and keep the index within its bound; as `_read_behind`."""
-        self._index.take_back()
-        for _ in self._index.trimmed():
-            yield LookProgress(0, None, None)
-        for far in self._read_behind(there, unread):
-            yield far
-            for _ in self._index.trimmed():
-                yield far
 
-    def _read_behind(self, there: _Stock, unread: list[Unreadable]) -> Iterator[LookProgress]:
-        """Index what the index lacks of the wanted sessions, and remove deleted ones.
-
-        A root of which a session cannot be read is not read on in this search. Its session is added to `unread`.
-        Yields behind each batch of lines how many sessions were read, and how many there may be. Blocking.
-        """
-        indexed = self._index.indexed()
-        self._index.forget(indexed.keys() - there.known.keys())
-        places, wanted = RootRooms(self._store.whereabouts), frozenset(there.wanted)
-        concerned = [there.known[one] for one in there.known if one in wanted or one in indexed]
-        indexed |= self._without_outputs(concerned, indexed, places)
-        concerned.sort(key=_newest_first)
-        behind = {
-            known.session_id: known
-            for known in concerned
-            if known.session_id in wanted
-            and not self._is_current(indexed.get(known.session_id), known, places)
-        }
-        total = len(behind)
-        for known in concerned:
-            session_id = known.session_id
-            found, room = indexed.get(session_id), places.at(known).room
-            if room is not None and room.is_full:
-                if found is not None:
-                    self._index.forget([session_id])
-            elif room is not None and found is not None and session_id not in behind:
-                chars = found.chars
-                if found.left_out and room.fits(chars):
-                    # Other sessions are gone, so there is room again.
-                    for _ in self._read(known, places, unread):
-                        pass
-                    continue
-                if not (found.left_out or room.fits(chars)):
-                    self._leave_out(known, chars, outputs=found.outputs)
-                room.take(chars)
-            elif session_id in behind:
-                for _ in self._read(known, places, unread):
-                    yield _progress(total, behind)
-                del behind[session_id]
-                yield _progress(total, behind)
-
-    def _read(self, known: Known, places: RootRooms, unread: list[Unreadable]) -> Iterator[None]:
-        """Index what the index lacks of a session, unless a session of its root could not be read before.
-
-        Yields behind each batch of lines but the last.
-        """
-        room = places.at(known).room
-        if room is None:
-            yield from self._add(known, places)
-            return
-        if room.is_stuck:
-            return
-        try:
-            room.take((yield from self._add(known, places)))
-        except SessiondError as error:
-            room.is_stuck = True
-            unread.append(Unreadable(printable(known.path), str(error)))
-
-    def _without_outputs(
-        self, concerned: list[Known], indexed: Mapping[str, Indexed], places: RootRooms
-    ) -> dict[str, Indexed]:
-        """Remove the outputs that are not to be searched; return what is indexed of their sessions now."""
-        changed = dict[str, Indexed]()
-        bare = (known.session_id for known in concerned if not places.at(known).outputs)
-        self._index.leave_older(bare, outputs=True)
-        for known in concerned:
-            session_id = known.session_id
-            found = indexed.get(session_id)
-            if found is not None and found.outputs and not places.at(known).outputs:
-                while self._index.drop_outputs(session_id):
-                    pass
-                changed[session_id] = self._index.indexed_of(session_id) or found
-        return changed
-
-    def _is_current(self, indexed: Indexed | None, known: Known, places: RootRooms) -> bool:
-        place = places.at(known)
-        if indexed is None or (indexed.epoch, indexed.outputs) != (known.mark.epoch, place.outputs):
-            return False
-        if place.is_agents:
-            # Both are 0 for a file that was just being written.
-            return 0 < indexed.end == known.end
-        return indexed.seq == known.mark.seen_seq
-
-    def _leave_out(self, known: Known, chars: int, *, outputs: bool) -> None:
-        epoch, seq = known.mark.epoch, known.mark.seen_seq
-        mark = Indexed(epoch, seq, known.end, chars, left_out=True, outputs=outputs)
-        self._index.put(known.session_id, mark, (), anew=True)
-
-    def _add(self, known: Known, places: RootRooms) -> Generator[None, None, int]:
-        """Index the lines that the index lacks, if there is room; return the session's characters.
-
-        Yields between batches of lines. Lists report a file that cannot be read.
-        """
-        place = places.at(known)
-        indexed = self._index.indexed_of(known.session_id)
-        if indexed is not None and not _goes_on(indexed, known, place):
-            indexed = None
-        anew = indexed is None
-        chars = 0 if indexed is None else indexed.chars
-        try:
-            for number, (mark, texts) in enumerate(self._store.texts_behind(known, indexed)):
-                if number:
-                    yield
-                if not place.outputs:
-                    texts = [text for text in texts if text.said.part is not Part.OUTPUT]
-                chars += sum(text.chars for text in texts)
-                if place.room is not None and not place.room.fits(chars):
-                    self._leave_out(known, chars, outputs=place.outputs)
-                    return chars
-                mark = replace(mark, chars=chars, outputs=place.outputs)
-                self._index.put(known.session_id, mark, texts, anew=anew)
-                anew = False
-        except (TextsChanged, StorageError) as error:
-            if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
-                raise
-            # The file is not the one that lists know; the next scan of the folders finds out.
-            self._index.forget([known.session_id])
-            return 0
-        return chars
-
-
-def _listed(catalog: Catalog) -> dict[str, Known]:
-    return {row.session_id: row for row in catalog.all() if row.listed}
-
-
-def _progress(total: int, behind: Mapping[str, Known]) -> LookProgress:
-    """Return how far a reading is that has still to read the sessions `behind`, in their order."""
-    known = next(iter(behind.values()), None)
-    is_told = known is not None and known.fingerprint != NOTHING
-    until = rfc3339(known.fingerprint.mtime_ns // 1_000_000 / 1000) if known and is_told else None
-    return LookProgress(total - len(behind), total, until)
-
-
-def _goes_on(indexed: Indexed, known: Known, place: Place) -> bool:
-    is_behind = place.is_agents or indexed.seq < known.mark.seen_seq
-    is_same = (indexed.epoch, indexed.outputs) == (known.mark.epoch, place.outputs)
-    return is_same and is_behind and not indexed.left_out
-
-
-def _newest_first(known: Known) -> tuple[bool, int, str]:
-    """Return a key by which the session comes first whose file was written last."""
-    found = known.fingerprint
-    # A file that is being written has no fingerprint.
-    return found != NOTHING, -found.mtime_ns, known.session_id
+def _nothing(_catalog: Catalog) -> None:
+    """Ask nothing: the catalog is to be current."""

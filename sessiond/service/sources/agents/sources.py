@@ -22,7 +22,14 @@ from sessiond.journal.disk.files import Files, FileStat, Reads
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.journal.source import FileSource, LineSource
-from sessiond.journal.splitter import LinesOf, Splitter, stored_size, without_end
+from sessiond.journal.splitter import (
+    LinesOf,
+    Splitter,
+    ends_of,
+    split_whole,
+    stored_size,
+    without_end,
+)
 from sessiond.journal.store import Replaced
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
@@ -42,11 +49,13 @@ from sessiond.service.sources.agents.sampling import (
 )
 
 __all__ = [
+    "Held",
     "Span",
     "first_line",
     "first_lines",
     "lines_of",
     "open_fork",
+    "open_held",
     "open_sample",
     "open_source",
 ]
@@ -88,9 +97,13 @@ def open_sample(
     if kind == "document":
         return _Sample(held, _short_document(held)), not held.is_whole
     if held.is_whole:
-        lines, half = held.lines()
-        return _Sample(held, iter((lines,)), half), False
+        return Held(held), False
     return _Sample(held, both_ends(held, agent, has_enough)), True
+
+
+def open_held(held: HeldFile) -> Held | None:
+    """Return the lines of a small file that grows, all of which are in memory; None for any other file. Raises OSError."""
+    return Held(held) if held.is_whole and _kind_of(held.path, held.first) is None else None
 
 
 def first_lines(held: HeldFile, has_enough: Callable[[], bool]) -> Iterator[list[bytes]]:
@@ -240,6 +253,20 @@ class _Sample:
 
     def close(self) -> None:
         """Do nothing: who holds the file closes it."""
+
+
+class Held(_Sample):
+    """A `LineSource` of the lines of a small file that grows."""
+
+    def __init__(self, held: HeldFile) -> None:
+        lines, half = held.lines()
+        super().__init__(held, iter((lines,)), half)
+        self._held = held
+
+    @property
+    def line_ends(self) -> list[int]:
+        """Offsets in the file behind all lines."""
+        return ends_of(split_whole(self._held.first)[0], 0)
 
 
 def _packed(
