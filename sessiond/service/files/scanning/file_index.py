@@ -54,15 +54,15 @@ class FileIndex:
         self,
         folder: Path,
         names: Iterable[str],
-        identify: Callable[[Path], str | None],
+        identify: Callable[[str], str | None],
         again: Set[str] = frozenset(),
     ) -> Iterator[str]:
         """Set the names of files that may be sessions; yield the session ids that the change concerns.
 
-        `identify` returns the session id of a file whose name sessiond did not make; for the files
+        `identify` returns the session id of a file by its name, which sessiond did not make; for the files
         in `again` that is asked again.
         """
-        now = set(names)
+        now, is_own = set(names), folder in self.folders
         before, self._names[folder] = self._names.get(folder, set()) - again, now
         for name in before - now:
             path = f"{folder}/{name}"
@@ -74,9 +74,9 @@ class FileIndex:
             path = f"{folder}/{name}"
             if (other := self._release(path)) is not None:
                 yield other
-            session_id = self._layout.id_of(folder / name)
+            session_id = self._layout.id_of(folder / name) if is_own else None
             if session_id is None and folder != self._layout.pending:
-                session_id = identify(folder / name)
+                session_id = identify(name)
             self._id_at[path] = None
             if session_id is not None:
                 self.claim(path, session_id)

@@ -425,7 +425,7 @@ class FolderScanner:
             names = (self._claims.names(folder) - look.asked) | found.keys()
         again = {name for name, one in found.items() if self._is_changed(f"{folder}/{name}", one)}
         yield from self._claims.update(
-            folder, names, lambda path: self._identify(path, found.get(path.name)), again
+            folder, names, lambda name: self._identify(folder, name, found.get(name)), again
         )
         for path in self._claims.take_gone():
             for kept in (self._seen, self._unreadable, self._refused):
@@ -460,26 +460,27 @@ class FolderScanner:
         # The folder may have other things of such a name.
         return session_id in self._trashed and trash.has(session_id)
 
-    def _identify(self, path: Path, found: FileStat | None) -> str | None:
+    def _identify(self, folder: Path, name: str, found: FileStat | None) -> str | None:
         """Return the session id of a file whose name has none; record why if it is no session."""
-        known_id = None if str(path) in self._doubtful else self._known_at.get(str(path))
-        if found is not None and self._seen.get(str(path)) == fingerprint_of(found) and known_id:
+        path = f"{folder}/{name}"
+        known_id = None if path in self._doubtful else self._known_at.get(path)
+        if found is not None and known_id and self._seen.get(path) == fingerprint_of(found):
             # Read by an earlier daemon, and not written to since.
             return known_id
-        self._unreadable.pop(str(path), None)
-        if printable(path) != str(path):
+        self._unreadable.pop(path, None)
+        if printable(path) != path:
             # Neither an answer nor the catalog can hold a name that is not UTF-8.
-            self._unreadable[str(path)] = "its name is not UTF-8: rename it"
+            self._unreadable[path] = "its name is not UTF-8: rename it"
             return None
-        if found is not None and path.parent not in self._claims.folders:
-            self._arrived[str(path)] = found
+        if found is not None and folder not in self._claims.folders:
+            self._arrived[path] = found
             return None
         try:
-            header_id = self._profile.rows.header_id(path)
+            header_id = self._profile.rows.header_id(Path(path))
         except SessiondError as error:
-            self._unreadable[str(path)] = str(error)
+            self._unreadable[path] = str(error)
             return None
-        session_id, _ = self._named(path, header_id)
+        session_id, _ = self._named(Path(path), header_id)
         return session_id
 
     def _named(self, path: Path, header_id: str) -> tuple[str, Known | None]:
