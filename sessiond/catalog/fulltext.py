@@ -503,7 +503,7 @@ def _search(
         best: dict[tuple[str, int], tuple[_Row, str]] = {}
         among = (row for row in rows if row[1] in chosen)
         while len(best) < limit and (some := [*islice(among, limit)]):
-            texts = dict(ask(partial(_texts_of, rows=[row[0] for row in some])))
+            texts: dict[int, str] = dict(ask(partial(_texts_of, rows=[row[0] for row in some])))
             for row in some:
                 # A text may have left the index meanwhile.
                 text = texts.get(row[0])
@@ -512,7 +512,7 @@ def _search(
         if len(best) >= limit or len(rows) < rows_max:
             hits = [_hit(row, text, match) for row, text in [*best.values()][:limit]]
             return [(found, place) for _, found, place in sorted(hits, key=itemgetter(0))]
-        rows_max *= 2
+        rows_max *= 10
 
 
 def _rows_of(connection: sqlite3.Connection, find: str, values: Mapping[str, Any]) -> list[_Row]:

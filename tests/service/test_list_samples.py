@@ -382,11 +382,13 @@ def test_a_search_holds_of_a_long_line_what_it_indexes(
     make: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     path, files = make(tmp_path), AgentFiles(Files(), tmp_path)
-    found = files.recognise(path)
-    assert found is not None
     sizes: list[int] = []
+    with files.hold(path) as held:
+        found = files.recognise(path, held)
+        assert found is not None
+        searched = files.searched(found, held)
     with peak_below(24 * MIB):
-        for line, _ in files.searched(found):
+        for line, _ in searched:
             sizes += [len(one.text) for one in found.dialect.texts(line)]
     assert SEARCH_TEXT_CHARS_MAX in sizes
 

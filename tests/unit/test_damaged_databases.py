@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sessiond.catalog.catalog import Catalog
-from sessiond.catalog.fulltext import Indexed, TextIndex
+from sessiond.catalog.fulltext import Addition, Indexed, TextIndex
 from sessiond.catalog.guarded import GuardedDatabase, read_only
 from sessiond.catalog.matching import Match, Phrase
 from sessiond.catalog.query import Query
@@ -98,7 +98,8 @@ class IndexUse:
     def put(self, number: int, more: str = "") -> None:
         """Store a session."""
         texts = [line(1, "id", f"lagoon {more}")]
-        self._index.put(f"session-{number:03}", Indexed("e", 1, 10), texts, anew=True)
+        session_id = f"session-{number:03}"
+        self._index.put([Addition(session_id, Indexed("e", 1, 10), texts, anew=True)])
 
     def all(self) -> list[int]:
         """Return the stored sessions."""
@@ -106,7 +107,7 @@ class IndexUse:
 
     def ask_everything(self) -> None:
         """Read what each row has."""
-        self._index.find(LAGOON, [f"session-{number:03}" for number in self.all()], 1000)
+        self._index.find(LAGOON, {f"session-{number:03}" for number in self.all()}.__and__, 1000)
 
     def purge(self, number: int) -> None:
         """Erase a session."""
