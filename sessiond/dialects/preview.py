@@ -23,6 +23,9 @@ __all__ = ["cut", "entry_preview", "first_line"]
 _BYTES_A_CHAR: Final = 16
 _WHOLE_ESCAPES: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*'
 _BLOCKS_MAX: Final = 16
+# What an editor tells of itself in front of what its user says.
+_TOLD_BY_EDITORS: Final = ("<ide_", "<system-reminder>")
+_TOLD_CHARS_MAX: Final = 32_768
 _OBEYED: Final = f"[\t\n{ACTING}]"
 _WORDS: Final = (
     "summary",
@@ -85,24 +88,40 @@ def _content_preview(content: Raw | None, chars: int) -> str:
     if content is None:
         return ""
     if bytes(memoryview(content)[:1]) == b'"':
-        return cut(_beginning(content, chars), chars)
-    named = ""
+        said, told = _apart(content, chars)
+        return cut(said or told, chars)
+    named = all_told = ""
     for raw in (items(content) or [])[:_BLOCKS_MAX]:
         try:
             block = fields(raw)
         except BadLine:
             continue
-        if said := _block_text(block, chars):
+        said, told = _block_text(block, chars)
+        if said:
             return cut(said, chars)
+        all_told = all_told or told
         named = named or _block_name(block)
-    return cut(named)
+    return cut(all_told or named, chars)
 
 
-def _block_text(block: Mapping[str, Raw], chars: int) -> str:
+def _apart(raw: Raw | None, chars: int) -> tuple[str, str]:
+    """Return the beginning of what a text says, and of what an editor tells in front of that."""
+    told = _beginning(raw, chars)
+    if not told.lstrip().startswith(_TOLD_BY_EDITORS):
+        return told, ""
+    whole = _beginning(raw, _TOLD_CHARS_MAX).lstrip()
+    while whole.startswith(_TOLD_BY_EDITORS):
+        end = f"</{whole[1:].partition('>')[0]}>"
+        whole = whole.partition(end)[2].lstrip()
+    return whole[:chars], told
+
+
+def _block_text(block: Mapping[str, Raw], chars: int) -> tuple[str, str]:
     kind = text(block.get("type")) or "text"
     if kind in {"text", "input_text", "output_text", "tool_result"}:
-        return _beginning(block.get("text"), chars) or _beginning(block.get("content"), chars)
-    return ""
+        said, told = _apart(block.get("text"), chars)
+        return (said, told) if said or told else (_beginning(block.get("content"), chars), "")
+    return "", ""
 
 
 def _block_name(block: Mapping[str, Raw]) -> str:

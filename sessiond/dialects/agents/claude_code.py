@@ -48,6 +48,13 @@ __all__ = ["ClaudeCodeReading", "is_claude_code"]
 _AGENT: Final[AgentFormatName] = "claude-code"
 _FACTS: Final = ("version", "gitBranch", "entrypoint", "agentId", "forkedFrom")
 _KINDS: Final = ("", "user", "assistant", "system", "attachment")
+# Bookkeeping, of which a file may have thousands of lines before its first message, with a member of its own.
+_BOOKKEEPING: Final = {
+    "summary": "leafUuid",
+    "file-history-snapshot": "messageId",
+    "queue-operation": "operation",
+    "pr-link": "prUrl",
+}
 _NO_DIGITS: Final = str.maketrans("", "", "-:.TZ")
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 
@@ -58,7 +65,7 @@ def is_claude_code(first: Sequence[SourceLine]) -> bool:
         kind, has_session = line.word("type"), line.word("sessionId") is not None
         if kind in _KINDS[1:] and has_session and line.word("uuid"):
             return True
-        if kind == "summary" and line.word("leafUuid"):
+        if line.word(_BOOKKEEPING.get(kind or "", "")):
             return True
     return False
 

@@ -43,6 +43,7 @@ _EVENTS: Final = (
     "<session-start-hook>",
     "<tick>",
     "<goal>",
+    "[Request interrupted by user",
 )
 _COMMANDS: Final = ("<command-name>", "<command-message>")
 _ARGUMENTS: Final = r"<command-args>\s*[^\s<]"

@@ -117,19 +117,23 @@ class AgentFiles:
         """Return a file of another agent by its first lines: as many as tell the agent and the header."""
         lines: list[bytes] = []
         agent: Agent | None = None
-        origin: Origin | None = None
+        transcript: Transcript | None = None
         records: Iterator[Taken] | None = None
         for more in first_lines(held, never):
             lines += more
-            agent = agent or agent_of_lines(lines)
-            if agent is not None:
-                origin, records = _begun(agent, lines)
-            if len(lines) >= LINES_TRIED or (origin is not None and origin.is_told):
+            if transcript is None:
+                agent, more = agent_of_lines(lines), lines
+                transcript = None if agent is None else Transcript(agent.reading())
+            if transcript is not None:
+                records = _begun(transcript, more)
+                if transcript.reading.origin.is_told:
+                    break
+            elif len(lines) >= LINES_TRIED:
                 break
         first = next((line for line in lines if line.strip()), b"")
-        if agent is None or origin is None or sniff(first) is not None:
+        if agent is None or transcript is None or sniff(first) is not None:
             return None
-        header = self._header(held.path, agent, origin)
+        header = self._header(held.path, agent, transcript.reading.origin)
         return AgentFile(held.path, agent.name, first, header, records=records)
 
     def _stored(self, path: Path) -> AgentFile | None:
@@ -436,16 +440,15 @@ class _Translation:
         return made if len(made) <= LINE_BYTES_MAX else long_line(taken.raw, b"", len(taken.raw))
 
 
-def _begun(agent: Agent, lines: list[bytes]) -> tuple[Origin, Iterator[Taken]]:
-    """Return what the first lines state of their session, and the records of all lines."""
-    reading, first = agent.reading(), list[Taken]()
-    records = Transcript(reading).take(lines, is_last=True)
+def _begun(transcript: Transcript, lines: list[bytes]) -> Iterator[Taken]:
+    """Return the records of lines, of which those are read that tell where their session comes from."""
+    first, records = list[Taken](), transcript.take(lines, is_last=True)
     for record in records:
         first.append(record)
-        if reading.origin.is_told or len(first) == LINES_TRIED:
+        if transcript.reading.origin.is_told:
             # Later lines may state another folder, and the header stays as it is.
             break
-    return reading.origin, chain(first, records)
+    return chain(first, records)
 
 
 def _session_id(path: Path, agent: Agent, origin: Origin) -> str:

@@ -34,10 +34,10 @@ from sessiond.service.store.listed import TextsChanged, Unreadable
 from sessiond.service.store.session_store import SessionStore
 from sessiond.visible import printable
 
-__all__ = ["Indexing", "Wanted"]
+__all__ = ["Covered", "Indexing"]
 
 
-class Wanted(Struct, frozen=True):
+class Covered(Struct, frozen=True):
     """The sessions that a search covers: one of them, or else those of a query."""
 
     query: Query
@@ -137,7 +137,7 @@ class Indexing:
 
     @property
     def far(self) -> LookProgress | None:
-        """How far the walk is; None behind its end."""
+        """Progress of the walk; None behind its end."""
         return None if self._walk is None else self._walk.far()
 
     def walk_anew(self) -> None:
@@ -162,7 +162,7 @@ class Indexing:
             self._begin_walk()
 
     def catch_up(
-        self, wanted: Wanted | None, unread: list[Unreadable], *, whole: bool = True
+        self, wanted: Covered | None, unread: list[Unreadable], *, whole: bool = True
     ) -> Iterator[LookProgress]:
         """Read what the index lacks of the wanted sessions, and keep the index within its bound.
 
@@ -180,7 +180,7 @@ class Indexing:
                     yield far
             unread += walk.unread
 
-    def _walks(self, wanted: Wanted | None, *, whole: bool) -> Iterator[_Walk]:
+    def _walks(self, wanted: Covered | None, *, whole: bool) -> Iterator[_Walk]:
         """Yield the walks of a reading, each behind the end of the one before."""
         changed = self._catalog.chosen(None, self._changed)
         if wanted is not None:

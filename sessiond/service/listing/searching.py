@@ -32,7 +32,7 @@ from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import GLANCE_SECONDS
 from sessiond.model.searched import Part, Unsearched
 from sessiond.model.times import rfc3339
-from sessiond.service.listing.indexing import Indexing, Wanted
+from sessiond.service.listing.indexing import Covered, Indexing
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.pages import LookProgress
 from sessiond.service.listing.root_rooms import RootRooms
@@ -143,7 +143,7 @@ class Search:
             with anyio.move_on_after(None if whole else GLANCE_SECONDS) as scope:
                 async with self.turn:
                     await self._live_catalog.ask(require, asker)
-                    work = self._indexing.catch_up(Wanted(query, only), unread, whole=whole)
+                    work = self._indexing.catch_up(Covered(query, only), unread, whole=whole)
                     # One batch of lines per step, so that a cancelled search stops.
                     while (step := await to_thread.run_sync(next, work, None)) is not None:
                         far = step

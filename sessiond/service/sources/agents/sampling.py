@@ -2,7 +2,7 @@
 
 A small file is read in one look, which opens it once. Of a larger one come AGENT_LIST_BYTES_MAX at most, from both
 ends: from the beginning lines until the caller has enough, and for the rest of the bytes the last lines as far as an
-answer. Of the lines before these last lines come only short ones that state a title or a tag. The first line and one
+answer. More come of a file that says nothing yet in so many bytes. Of the lines before these last lines come only short ones that state a title or a tag. The first line and one
 at the end are read to their ends, up to the limit of a line. Of a very long line comes what `short_texts` keeps, so
 that memory never has all of such a line.
 """
@@ -31,6 +31,7 @@ from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
     AGENT_LIST_DOCUMENT_BYTES,
     AGENT_LIST_LINES,
+    AGENT_LIST_PREAMBLE_BYTES,
     AGENT_LIST_STEP_BYTES,
     LINE_BYTES_MAX,
     LIST_LINE_BYTES,
@@ -208,14 +209,15 @@ def beginning(
 ) -> Generator[list[bytes], None, int]:
     """Yield the lines at the beginning of a large file, the first one at least, until there are enough.
 
+    A file may begin with thousands of lines of bookkeeping, so up to AGENT_LIST_PREAMBLE_BYTES are read for enough.
+
     `ends` gets the offset behind each line. Returns the number of bytes that were read.
     """
     ends = array("q", [0]) if ends is None else ends
     splitter = short_lines(ends)
     at, size = 0, held.found.st_size
     while at < size and not splitter.has_no_header:
-        is_over = at >= AGENT_LIST_BYTES_MAX - AGENT_LIST_STEP_BYTES
-        if len(ends) > 1 and (is_over or has_enough()):
+        if len(ends) > 1 and (at >= AGENT_LIST_PREAMBLE_BYTES or has_enough()):
             break
         chunk = held.pread(0, AGENT_LIST_STEP_BYTES, at)
         if not chunk:
