@@ -15,6 +15,7 @@ from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_PREAMBLE_BYTES
 from tests.kit.agent_roots import CLAUDE
 from tests.kit.agents import claude_line, context_of, write_lines
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.roots import add_root
 
 NAME = CLAUDE.format(1)
@@ -83,6 +84,8 @@ async def test_a_file_in_which_nothing_is_said_is_no_session(
 async def test_a_list_reads_no_more_than_a_bounded_beginning_of_a_file_that_says_nothing(
     real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # No figures of the whole file are read in the background.
+    set_limits(monkeypatch, FIGURES_BYTES_MAX=AGENT_LIST_BYTES_MAX)
     read, pread = [0], real_house.files.pread
 
     def counted(fd: int, count: int, offset: int) -> bytes:

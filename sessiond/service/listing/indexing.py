@@ -1,7 +1,7 @@
 """The reading of sessions for the search index. Blocking, for worker threads, one at a time.
 
 Rule 1: once all sessions are indexed, only those are read whose rows the catalog has seen changing. A walk through all
-of them comes first, and again where rows were lost, where the roots or the bound are others, and where a root with a
+of them comes first, and again where rows were lost, where the roots or the bound change, and where a root with a
 full room changes.
 
 Rule 2: outputs of tools leave the index before the next answer where a root has none searched, and are read again
