@@ -2,7 +2,7 @@
 
 A number is seconds since 1970, or milliseconds if the number is too large for
 seconds. A text without an offset is UTC. The daemon writes RFC 3339 UTC with
-milliseconds. A client's time must be RFC 3339 (`is_rfc3339`). In a file of another
+milliseconds. A client's time must be RFC 3339, but for the offset (`utc_time`). In a file of another
 program a time may have any ISO 8601 spelling that Python reads.
 """
 
@@ -15,10 +15,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-__all__ = ["TimeText", "is_rfc3339", "newest", "rfc3339", "unix_ms"]
+__all__ = ["TimeText", "is_rfc3339", "newest", "rfc3339", "unix_ms", "utc_time"]
 
 TimeText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-"""A time on the wire; code that takes a time from a client checks it with `is_rfc3339`."""
+"""A time on the wire; code that takes a time from a client checks it with `utc_time`."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # As seconds this is a moment in the year 5138, as milliseconds one in March 1973.
@@ -100,6 +100,11 @@ def unix_ms(value: str | float | None) -> int | None:
 def is_rfc3339(text: str) -> bool:
     """Return whether a text is a date-time of RFC 3339, section 5.6, leap seconds included."""
     return _strict(text) is not None
+
+
+def utc_time(text: str) -> str | None:
+    """Return a time that a client sent, as RFC 3339: one without an offset is UTC. None for a text that is no time."""
+    return next((one for one in (text, f"{text}Z") if is_rfc3339(one)), None)
 
 
 def _moment(value: str | float | None) -> datetime | None:

@@ -194,3 +194,16 @@ def test_a_folder_stands_for_the_sessions_beside_an_index(tmp_path: Path) -> Non
         file.write_text("{}")
     found = sorted(Path(one.name).name for one in found_files([str(tmp_path)]))
     assert found == ["one.json", "three.jsonl", "two.json"]
+
+
+def test_a_folder_without_an_index_stands_for_its_documents(tmp_path: Path) -> None:
+    nova = SAMPLES.parent / "nova" / "state.json"
+    for name, content in (
+        ("4f1d.json", nova.read_bytes()),
+        ("abc123.json", (SAMPLES / "session.json").read_bytes()),
+        ("package.json", b'{"name":"x","version":"1"}'),
+        ("settings.json", b"[]"),
+    ):
+        (tmp_path / name).write_bytes(content)
+    found = sorted(Path(one.name).name for one in found_files([str(tmp_path)]))
+    assert found == ["4f1d.json", "abc123.json"]

@@ -209,3 +209,49 @@ async def test_another_format_that_was_asked_for_is_refused(house: House) -> Non
         assert await refused(wire, "session/import", "path", content=text, format="pi") == "format"
         asked = {"format": "nova", "redact": ["x"]}
         assert await refused(wire, "session/export", "path", **asked) == "redact"
+
+
+async def test_a_state_of_its_four_first_members_is_a_session(house: House) -> None:
+    least = {name: sample()[name] for name in ("session_id", "created_at", "last_updated", "model")}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await wire.call("session/import", content=json.dumps(least), cwd="/shop")
+        assert made["report"]["format"] == "nova"
+        assert await exported(wire, made["session"]["id"]) == least
+
+
+async def test_tags_are_a_set_and_can_be_left_out(house: House) -> None:
+    document = sample(tags=["b", "a", "b"])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await wire.call("session/import", content=json.dumps(document), cwd="/shop")
+        session_id = made["session"]["id"]
+        assert made["session"]["tags"] == ["b", "a"]
+        assert await exported(wire, session_id) == document
+        asked = {"session_id": session_id, "format": "nova"}
+        bare = json.loads(await call(wire, "session/export", "content", include=[], **asked))
+        assert bare == sample(tags=...)
+        whole = await call(wire, "session/export", "content", include=["tags"], **asked)
+        assert json.loads(whole) == document
+
+
+async def test_a_time_without_an_offset_is_utc(house: House) -> None:
+    naive, aware = "2026-01-10T08:00:00.123456", "2026-01-10T08:00:00.123Z"
+    decision = {"type": "custom", "custom_type": "sessiond.decision", "timestamp": naive}
+    decision |= {"data": {"decision": "a", "timestamp": naive}}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, SESSION)
+        await wire.call("append", session_id=SESSION, entries=[decision])
+        await wire.call("session/decide", session_id=SESSION, decision="b", timestamp=naive)
+        task = {"decision": "c", "timestamp": naive}
+        await wire.call("session/task", session_id=SESSION, decision=task)
+        state = await call(wire, "session/get", "state", session_id=SESSION)
+        assert [one["timestamp"] for one in state["decisions"]] == [aware] * 3
+        stored = await call(
+            wire, "session/entries", "entries[].entry.timestamp", session_id=SESSION
+        )
+        assert stored[0] == f"{naive}Z"
+        listed = await call(
+            wire, "session/list", "sessions[].id", created_after="2026-01-01T00:00:00"
+        )
+        assert listed == [SESSION]
+        word = await refused(wire, "session/list", "path", created_after="2026-01-01")
+        assert word == "created_after"

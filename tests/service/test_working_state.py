@@ -132,6 +132,21 @@ async def test_a_prune_can_happen_twice(house: House) -> None:
         assert await call(wire, "session/get", "state") == state
 
 
+async def test_a_smaller_bound_prunes_what_an_earlier_prune_left(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        for number in range(12):
+            await call(wire, "session/decide", decision=f"d{number}")
+        first = await call(wire, "session/prune")
+        assert (first["pruned"], len(first["state"]["decisions"])) == (True, 10)
+        assert not (await call(wire, "session/prune"))["pruned"]
+        asked = await call(wire, "session/prune", max_decisions=3, dry_run=True)
+        assert asked["reasons"] == ["decisions"]
+        pruned = await call(wire, "session/prune", max_decisions=3)
+        assert (pruned["pruned"], pruned["reasons"]) == (True, ["decisions"])
+        assert part_of(pruned, DECIDED) == ["d9", "d10", "d11"]
+
+
 async def test_a_prune_without_a_reason_stores_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)

@@ -81,10 +81,10 @@ def import_sessions(
 ) -> None:
     """Copy session files in under new ids, and print each id; "-" is standard input.
 
-    A folder stands for the files *.jsonl and *.jsonl.zst in it, at any depth, and for the sessions
-    *.json beside an index.json, and a store of opencode (opencode.db, or its older folder "storage") for its
+    A folder stands for the files *.jsonl and *.jsonl.zst in it, at any depth, and for the sessions *.json of Nova
+    and Construct, and a store of opencode (opencode.db, or its older folder "storage") for its
     sessions, those of subagents behind their parents. The files are read, never written. A file that cannot be imported does not stop the
-    next ones; the exit status is then 1. Lines that do not parse are left out and named; a native file
+    next ones; the exit status is then 1, as of a folder without a session. Lines that do not parse are left out and named; a native file
     must have no such line inside. A file whose session is here already is skipped, if it comes from a folder or
     with --if-exists skip: a session with the id of the file's session and all of its messages, or with the same
     lines. A file that has grown since its last import is imported again. With --json: {"imported":
@@ -125,9 +125,12 @@ def import_sessions(
                 steps.end()
                 outcome.take(source, result, skips=skips)
     if not sources:
-        note("no session files (*.jsonl) are there")
+        note(
+            "no session is there, neither *.jsonl nor a document of Nova or Construct:"
+            " name a file, or the folder in which a program keeps its sessions"
+        )
     outcome.say()
-    if outcome.failed:
+    if outcome.failed or not sources:
         ctx.exit(Status.FAILED)
 
 

@@ -16,7 +16,7 @@ __all__ = ["Found", "found_files"]
 _ENDING: Final = ".jsonl"
 # Codex compresses old files.
 _PACKED: Final = ".jsonl.zst"
-# The files of Construct's sessions stand beside an index.
+# The files of Construct's sessions mostly stand beside an index, those of Nova's never.
 _DOCUMENT: Final = ".json"
 _INDEX: Final = "index.json"
 # Codex keeps the names of its sessions beside the folders of their files, and with Claude Code the prompts.
@@ -95,10 +95,22 @@ def _files_below(folder: str) -> Iterator[str]:
             yield parent
             continue
         yield from (str(Path(parent, name)) for name in names if _is_session(name))
-        if _INDEX in names:
-            documents = (one for one in names if one.endswith(_DOCUMENT) and one != _INDEX)
-            yield from (str(Path(parent, name)) for name in documents)
+        documents = (one for one in names if one.endswith(_DOCUMENT) and one != _INDEX)
+        paths = (Path(parent, name) for name in documents)
+        yield from (str(path) for path in paths if _INDEX in names or _is_document(path))
     yield from unreadable
+
+
+def _is_document(path: Path) -> bool:
+    """Return whether a file without an index beside it is a document of Nova or Construct."""
+    # Few imports meet such a file, and its readers bring much along.
+    from sessiond.journal.disk.files import Files
+    from sessiond.service.sources.documents.found import document_at
+
+    try:
+        return document_at(Files(), path) is not None
+    except SessiondError:
+        return False
 
 
 def _is_session(name: str) -> bool:

@@ -21,7 +21,7 @@ from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, Entry, Opaque, Ses
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
 from sessiond.model.integers import IntegerDecoder
-from sessiond.model.times import is_rfc3339
+from sessiond.model.times import utc_time
 from sessiond.rpc.dispatch import Call, Method
 from sessiond.rpc.params import Params, invalid_params
 from sessiond.service.actor.actor import SessionActor
@@ -143,14 +143,16 @@ def require_path(text: str, name: str = "path") -> None:
         raise InvalidParams(f"{name} must not contain a NUL character", path=name)
 
 
-def require_time(text: str, path: str) -> None:
-    """Raise InvalidParams for text that is not a time of the protocol (RFC 3339)."""
-    if not is_rfc3339(text):
+def require_time(text: str, path: str) -> str:
+    """Return a time of the protocol (RFC 3339), in UTC without an offset. Raises InvalidParams for other text."""
+    found = utc_time(text)
+    if found is None:
         raise InvalidParams(
             "not an RFC 3339 time: send a date, T, a time of day and Z or an offset,"
             " like 2026-01-15T10:30:00.000Z",
             path=path,
         )
+    return found
 
 
 def require_result_fits(size: int) -> None:
@@ -208,7 +210,7 @@ def parse_entry(data: Raw, path: str) -> Entry | Opaque:
                 path=f"{path}.{name}",
             )
     if isinstance(entry.timestamp, str):
-        require_time(entry.timestamp, f"{path}.timestamp")
+        entry.timestamp = require_time(entry.timestamp, f"{path}.timestamp")
     return _with_name(entry, path) if isinstance(entry, SessionInfoSent) else entry
 
 

@@ -56,9 +56,8 @@ class SentDecision(Struct, frozen=True, forbid_unknown_fields=True):
 
 def decision_of(sent: SentDecision, path: str) -> Decision:
     """Return a decision to store. Raise InvalidParams for a time that is none."""
-    if sent.timestamp is not None:
-        require_time(sent.timestamp, path)
-    return Decision(sent.decision, sent.rationale or None, sent.timestamp)
+    time = None if sent.timestamp is None else require_time(sent.timestamp, path)
+    return Decision(sent.decision, sent.rationale or None, time)
 
 
 class StateResult(Struct, frozen=True):

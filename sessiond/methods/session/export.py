@@ -106,8 +106,8 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
 
 def _require_fitting(params: ExportParams) -> None:
     """Raise InvalidParams for a parameter that means nothing in the format."""
-    if params.include is not None and params.format != "json":
-        raise InvalidParams('include is for the format "json"', path="include")
+    if params.include is not None and params.format not in {"json", "nova"}:
+        raise InvalidParams('include is for the formats "json" and "nova"', path="include")
     if params.branches is not None and params.format != "markdown":
         raise InvalidParams('branches is for the format "markdown"', path="branches")
     if params.format in {*FORMATS, *WHOLE_FORMATS}:
@@ -138,7 +138,8 @@ def _pieces(
             return lambda _forks: (document(opened, state, wanted, call.progress), list)
         case "nova":
             info, working = opened.whole(), state_of(opened)
-            return lambda forks: nova_document(opened, info, working, forks)
+            tags = params.include is None or "tags" in params.include
+            return lambda forks: nova_document(opened, info, working, forks, tags=tags)
         case "construct":
             at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
             return lambda _forks: construct_document(opened, at, call.progress)

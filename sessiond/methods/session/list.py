@@ -150,10 +150,7 @@ def _query(params: ListParams) -> Query:
 
 
 def _time(text: str | None, name: str) -> str | None:
-    if text is None:
-        return None
-    require_time(text, name)
-    return rfc3339(text)
+    return None if text is None else rfc3339(require_time(text, name))
 
 
 def _position(query: Query, cursor: str | None) -> Position | None:

@@ -19,7 +19,7 @@ from msgspec import Meta, Raw, Struct
 
 from sessiond.limits import ARTIFACT_NAME_CHARS_MAX, PATH_BYTES_MAX, STATE_TEXT_CHARS_MAX
 from sessiond.model.integers import IntegerDecoder
-from sessiond.model.times import TimeText, is_rfc3339
+from sessiond.model.times import TimeText, utc_time
 
 __all__ = [
     "ARTIFACT",
@@ -174,7 +174,7 @@ def _with_good_times(effect: StateEffect) -> StateEffect:
         case _:
             pass
     for path, time in times:
-        if time is not None and not is_rfc3339(time):
+        if time is not None and utc_time(time) is None:
             return BadState("its time is no RFC 3339 time", path)
     return effect
 

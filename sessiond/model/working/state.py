@@ -142,9 +142,12 @@ def overflow(state: WorkingState, named: ArtifactSet | StateSet) -> str | None:
 
 
 def prune_reasons(state: WorkingState, max_decisions: int, max_tokens: int) -> list[PruneReason]:
-    """Return which limits the state has passed since the last prune; none of them: no prune is due."""
+    """Return which limits the state has passed; none of them: no prune is due.
+
+    Decisions count that are in view, or were made since the last prune; of tokens those since the last prune.
+    """
     reasons: list[PruneReason] = []
-    if state.decision_count > max_decisions:
+    if max(state.decision_count, len(state.decisions)) > max_decisions:
         reasons.append("decisions")
     if state.tokens_since_prune > max_tokens:
         reasons.append("tokens")

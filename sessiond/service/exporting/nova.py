@@ -31,13 +31,17 @@ _STATE_KINDS: Final = frozenset({Kind.CUSTOM, Kind.INFO, Kind.LEAF, Kind.LABEL})
 _ORIGIN: Final = frozenset({"session_id", "created_at", "fork_parent_id"})
 
 
-def nova_document(opened: OpenSession, info: SessionInfo, state: StateInfo, forks: int) -> Export:
-    """Return the document and its notes. Raises StorageError for a line that cannot be read."""
+def nova_document(
+    opened: OpenSession, info: SessionInfo, state: StateInfo, forks: int, *, tags: bool = True
+) -> Export:
+    """Return the document, with or without tags, and its notes. Raises StorageError for a line that cannot be read."""
     held = _held(opened)
     told = _told(opened, info, state, forks)
     if held:
         told = _overlaid(opened, held, told)
     given = {name: value for name, value in told.items() if value is not None}
+    if not tags:
+        given.pop("tags", None)
     members = {
         name: value if isinstance(value, Raw) else Raw(_encode(value))
         for name, value in given.items()
@@ -130,6 +134,7 @@ def _before(was: NovaState) -> dict[str, Any]:
         one["timestamp"] = _naive(rfc3339(stamp)) if stamp else updated
         one["rationale"] = one["rationale"] or ""
     members["key_decisions"] = members["key_decisions"][-10:]
+    members["tags"] = [*dict.fromkeys(members["tags"])]
     return members
 
 

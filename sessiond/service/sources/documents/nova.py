@@ -92,7 +92,8 @@ def nova_members(content: bytes) -> dict[str, Raw] | None:
         members = fields(content)
     except BadLine:
         return None
-    is_nova = "session_id" in members and any(name in members for name in _OWN)
+    is_begun = {"created_at", "last_updated"} <= members.keys()
+    is_nova = "session_id" in members and (is_begun or any(name in members for name in _OWN))
     return members if is_nova and "type" not in members else None
 
 
@@ -135,7 +136,7 @@ def nova_lines(name: str, content: bytes, session_id: str, cwd: str | None) -> l
         cwd=cwd or "/",
         agent=found.agent_name,
         model=found.model,
-        tags=found.tags or None,
+        tags=[*dict.fromkeys(found.tags)] or None,
         lineage=_lineage(found),
     )
     return [NATIVE.encode_header(header), *making.lines]
