@@ -58,7 +58,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help=f"instead of {ROUNDS}")
     parser.add_argument("--quick", action="store_true", help="smaller, three rounds, the mix only")
     parser.add_argument(
-        "--full", action="store_true", help="row 13 with 10,000 sessions, 1 GB; row 21 with 100,000"
+        "--full",
+        action="store_true",
+        help="row 13 with 10,000 sessions, 1 GB; row 21 with 100,000; row 22 with 1 GB",
     )
     parser.add_argument("--json", action="store_true", help="the whole result, not the table")
     parser.add_argument("--gate", action="store_true", help="fail if a goal is missed")

@@ -11,6 +11,7 @@ from tests.bench.harness.bench import Row
 from tests.bench.rows import (
     append_latency,
     append_rpc,
+    beside_large,
     brief,
     compaction,
     context,
@@ -58,4 +59,5 @@ ROWS: Final[tuple[Row, ...]] = (
     database_sizes.ROW,
     language_server.ROW,
     fleet.ROW,
+    beside_large.ROW,
 )

@@ -14,7 +14,15 @@ from msgspec import Struct
 from tests.bench.harness.errors import BenchError
 from tests.bench.harness.link import Link
 
-__all__ = ["TICKS", "cpu_ticks", "folder_of", "process_of", "resident_kib", "switches_of"]
+__all__ = [
+    "TICKS",
+    "cpu_ticks",
+    "folder_of",
+    "peak_kib",
+    "process_of",
+    "resident_kib",
+    "switches_of",
+]
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 """Ticks of `cpu_ticks` in a second."""
@@ -53,6 +61,11 @@ def cpu_ticks(process: Path) -> int:
 def resident_kib(process: Path) -> int:
     """Return the memory of the process that is in RAM."""
     return _number(process / "status", "VmRSS")
+
+
+def peak_kib(process: Path) -> int:
+    """Return the most memory of the process that was in RAM at once."""
+    return _number(process / "status", "VmHWM")
 
 
 def _number(path: Path, name: str) -> int:
