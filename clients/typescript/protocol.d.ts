@@ -354,9 +354,9 @@ export interface CompactionShown {
 
 /**
  * The state of compaction on a head. "recommended" means that the head's context leaves less of the
- * window than the reserve. The other states report a compaction that the daemon carries out.
- * `tokens_after` comes with "completed", unless the lines for the estimate could not be read.
- * `reason`, an error's kind, comes with "failed".
+ * window than the reserve. The other states report a compaction that the daemon carries out;
+ * "completed" also one that a client made. `tokens_after` comes with "completed", unless the lines
+ * for the estimate could not be read. `reason`, an error's kind, comes with "failed".
  */
 export interface CompactionTold {
   session_id: string;

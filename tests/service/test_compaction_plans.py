@@ -248,11 +248,11 @@ async def test_a_real_session_is_planned_compacted_and_the_same_after_a_restart(
 
 
 async def compactions(wire: Wire) -> dict[str, Any]:
-    """Return the next notification about compactions."""
+    """Return the next recommendation of a compaction."""
     while True:
         message = await wire.next_notification()
-        if message["method"] == "session/compaction":
-            found: dict[str, Any] = message["params"]
+        found: dict[str, Any] = message["params"]
+        if message["method"] == "session/compaction" and found["state"] == "recommended":
             return found
 
 

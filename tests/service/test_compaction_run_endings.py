@@ -448,3 +448,19 @@ async def test_many_runs_that_plan_leave_threads_to_others(
             may_go_on.set()
         for number in numbers:
             await wire.answer(number)
+
+
+async def test_a_compaction_that_a_client_made_is_told_once(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await create_to_compact(wire, "u1", "u2")
+        await watcher.call("subscribe", session_id=SESSION)
+        asked: dict[str, Any] = {"summary": "ours", "first_kept_entry_id": "u2"}
+        asked |= {"session_id": SESSION, "idempotency_key": "once"}
+        made = await wire.call("compact", **asked)
+        await wire.call("compact", **asked)
+        await watcher.call("server/ping")
+        told = [each for each in watcher.notifications if each["method"] == "session/compaction"]
+        (params,) = (each["params"] for each in told)
+        assert (params["state"], params["head"]) == ("completed", "main")
+        assert params["tokens_before"] == made["tokens_before"]
+        assert params["tokens_after"] == made["tokens_after"]

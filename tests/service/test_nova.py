@@ -235,8 +235,8 @@ async def test_tags_are_a_set_and_can_be_left_out(house: House) -> None:
 
 async def test_a_time_without_an_offset_is_utc(house: House) -> None:
     naive, aware = "2026-01-10T08:00:00.123456", "2026-01-10T08:00:00.123Z"
-    decision = {"type": "custom", "custom_type": "sessiond.decision", "timestamp": naive}
-    decision |= {"data": {"decision": "a", "timestamp": naive}}
+    decision: dict[str, Any] = {"type": "custom", "custom_type": "sessiond.decision"}
+    decision |= {"timestamp": naive, "data": {"decision": "a", "timestamp": naive}}
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, SESSION)
         await wire.call("append", session_id=SESSION, entries=[decision])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -35,6 +36,7 @@ from sessiond.service.compaction.result import (
     EntryRef,
     result_with_figures,
     stored_result,
+    tell_completed,
 )
 from sessiond.service.compaction.run import CompactionRequest
 from sessiond.session.append_request import Expected
@@ -247,7 +249,10 @@ def _result(
         said = request.plan.tokens_before
     entry = EntryRef(stored.id, stored.seq)
     result = CompactResult(entry, receipt.leaf_id, receipt.seq, None, None)
-    return result_with_figures(actor, call, result, None if isinstance(said, UnsetType) else said)
+    # A retry under a key is no news.
+    told = None if receipt.duplicate else partial(tell_completed, actor, receipt.head)
+    said = None if isinstance(said, UnsetType) else said
+    return result_with_figures(actor, call, result, said, told)
 
 
 METHOD = Method(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from sessiond.errors import StorageError
+from sessiond.model.events import CompactionTold
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.events import notification
 from sessiond.service.ports import Ticket
 
-__all__ = ["CompactResult", "EntryRef", "result_with_figures", "stored_result", "tokens_around"]
+__all__ = [
+    "CompactResult",
+    "EntryRef",
+    "result_with_figures",
+    "stored_result",
+    "tell_completed",
+    "tokens_around",
+]
 
 
 class EntryRef(Struct, frozen=True):
@@ -33,6 +43,14 @@ class CompactResult(Struct, frozen=True):
     tokens_after: int | None
 
 
+def tell_completed(actor: SessionActor, head: str, result: CompactResult) -> None:
+    """Tell subscriptions with signals that a compaction is stored."""
+    after = UNSET if result.tokens_after is None else result.tokens_after
+    before = result.tokens_before or 0
+    told = CompactionTold(actor.session_id, head, "completed", before, after)
+    actor.hub.signals.hint(notification("session/compaction", told))
+
+
 def stored_result(actor: SessionActor, head: str, stored: int) -> CompactResult:
     """Return the result of a compaction at this seq, for a caller who did not store it."""
     session = actor.opened.session
@@ -42,15 +60,24 @@ def stored_result(actor: SessionActor, head: str, stored: int) -> CompactResult:
 
 
 def result_with_figures(
-    actor: SessionActor, ticket: Ticket, result: CompactResult, said: int | None
+    actor: SessionActor,
+    ticket: Ticket,
+    result: CompactResult,
+    said: int | None,
+    then: Callable[[CompactResult], None] | None = None,
 ) -> CompactResult | Any:
     """Return the result with its figures, or DEFERRED while they are estimated.
 
-    `said` is the figure before the compaction, if it needs no estimate.
+    `said` is the figure before the compaction, if it needs no estimate; `then` gets the result.
     """
 
+    def made(whole: CompactResult) -> CompactResult:
+        if then is not None:
+            then(whole)
+        return whole
+
     async def estimate() -> CompactResult:
-        return await tokens_around(actor, result, said)
+        return made(await tokens_around(actor, result, said))
 
     above = actor.opened.session.parents[result.entry.seq]
     try:
@@ -58,10 +85,10 @@ def result_with_figures(
         after = actor.estimates.now(result.entry.seq)
     except StorageError:
         # The compaction is stored, which matters more to the caller than the figures.
-        return _with(result, said, None)
+        return made(_with(result, said, None))
     if before is None or after is None:
         return actor.later(ticket, estimate)
-    return _with(result, before, after)
+    return made(_with(result, before, after))
 
 
 async def tokens_around(

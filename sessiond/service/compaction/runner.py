@@ -24,7 +24,13 @@ from sessiond.service.actor.internal_commands import SystemClient, look_again, s
 from sessiond.service.compaction.figures import figures_at
 from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.service.compaction.rendering import lines_to_read, renderer
-from sessiond.service.compaction.result import CompactResult, EntryRef, stored_result, tokens_around
+from sessiond.service.compaction.result import (
+    CompactResult,
+    EntryRef,
+    stored_result,
+    tell_completed,
+    tokens_around,
+)
 from sessiond.service.compaction.run import CompactionRequest, CompactionRun
 from sessiond.service.hooks import Hooks
 from sessiond.service.log.events import notification
@@ -178,8 +184,7 @@ def _tell_end(run: CompactionRun) -> None:
     head, before = run.wish.head, run.plan.tokens_before
     session_id = run.actor.session_id
     if run.result is not None:
-        after = UNSET if run.result.tokens_after is None else run.result.tokens_after
-        _tell(run, CompactionTold(session_id, head, "completed", before, after))
+        tell_completed(run.actor, head, run.result)
     elif run.error is not None:
         reason = run.error.kind
         _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
