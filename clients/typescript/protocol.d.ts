@@ -1918,10 +1918,10 @@ export interface SecretDeleteResult {
   revision: number;
 }
 
-/** Text of the secret; null and revision 0 for a secret that does not exist. */
+/** Value of the secret; null and revision 0 for a secret that does not exist. */
 export interface SecretGetResult {
   key: string;
-  value: string | null;
+  value: unknown;
   revision: number;
   created_at: string | null;
   updated_at: string | null;
@@ -1949,9 +1949,9 @@ export interface SecretRow {
   updated_at: string;
 }
 
-/** Text to encrypt, with the revision that the key must have. */
+/** JSON value to encrypt, with the revision that the key must have. */
 export interface SecretSetParams extends StateParams {
-  value: string;
+  value: unknown;
   expected_revision?: number | null;
 }
 

@@ -41,9 +41,9 @@ class _Sealed(Struct, frozen=True):
     data: str
 
 
-def sealed_size(plaintext: str) -> Raw:
+def sealed_size(plaintext: bytes) -> Raw:
     """Return a stand-in as long as the record of a plaintext, for bounds."""
-    data = "x" * (4 * ((len(plaintext.encode()) + _TAG_BYTES + 2) // 3))
+    data = "x" * (4 * ((len(plaintext) + _TAG_BYTES + 2) // 3))
     return Raw(msgspec.json.encode(_Sealed("x" * 16, "x" * 16, data)))
 
 
@@ -63,17 +63,17 @@ class Vault:
         """Ids of all keys."""
         return set(self._keys)
 
-    def seal_value(self, document: Document, key: str, revision: int, plaintext: str) -> Raw:
+    def seal_value(self, document: Document, key: str, revision: int, plaintext: bytes) -> Raw:
         """Return the encrypted value of a record."""
         bound = _bound(document, self.current.id, key, revision)
-        return self._seal(plaintext.encode(), bound)
+        return self._seal(plaintext, bound)
 
-    def open_value(self, document: Document, key: str) -> str:
+    def open_value(self, document: Document, key: str) -> bytes:
         """Return the plaintext of a record. Raises SecretCorrupt, SecretKeyUnavailable."""
         record = document.records[key]
         sealed = _sealed(record.value, document.namespace, key)
         bound = _bound(document, sealed.key_id, key, record.revision)
-        return self._open(sealed, bound, document.namespace, key).decode()
+        return self._open(sealed, bound, document.namespace, key)
 
     def is_current(self, document: Document, key: str) -> bool:
         """Return whether a record is encrypted with the current key. Raises SecretCorrupt."""

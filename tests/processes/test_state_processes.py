@@ -115,8 +115,8 @@ from sessiond.cli import main
 from sessiond.state.vault import Vault
 
 def with_a_bug(self, document, key, revision, plaintext):
-    assert plaintext == "{MARKER}"
-    raise ValueError("about " + plaintext)
+    assert plaintext == b"{MARKER}"
+    raise ValueError("about " + plaintext.decode())
 
 Vault.seal_value = with_a_bug
 main()

@@ -106,8 +106,9 @@ async def test_a_secret_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch
     async with house.daemon() as daemon, daemon.connect() as wire:
         refusal = await wire.refusal("secret/set", namespace=NS, key="a", value="x" * 70_000)
         assert (refusal.data["kind"], refusal.data["path"]) == ("invalid_params", "value")
-        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value={"token": MARKER})
-        assert MARKER not in refusal.message
+        long = {"token": MARKER * 4_000}
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value=long)
+        assert (refusal.data["path"], MARKER in refusal.message) == ("value", False)
         set_limits(monkeypatch, STATE_NAMESPACE_BYTES_MAX=1_000)
         kind = await refused(wire, "secret/set", namespace=NS, key="a", value="x" * 1_000)
         assert kind == "too_large"
@@ -405,3 +406,33 @@ async def test_a_rotation_by_command_takes_the_first_key(house: House) -> None:
     use_command(house, KEY_2)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await value_of(wire, "a", store="secret") == MARKER
+
+
+OAUTH = {"access_token": MARKER, "expires": 1.50, "scopes": ["a", None], "é": True}
+
+
+@pytest.mark.parametrize("value", [OAUTH, [MARKER], 7, True, None, "", "\x00", "ÿ", '{"a":1}'])
+async def test_a_secret_is_any_json_value(house: House, value: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("secret/set", namespace=NS, key="login", value=value)
+        found = await wire.call("secret/get", namespace=NS, key="login")
+        assert (found["value"], type(found["value"])) == (value, type(value))
+        assert found["revision"] > 0
+        await wire.call("secret/rotate")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await wire.call("secret/get", namespace=NS, key="login"))["value"] == value
+
+
+async def test_a_secret_that_is_too_long_is_refused_by_its_length(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, SECRET_CHARS_MAX=20)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for value in ("é" * 20, {"a": "é" * 12}):
+            await wire.call("secret/set", namespace=NS, key="k", value=value)
+        for value in ("é" * 21, {"a": "é" * 13}):
+            refusal = await wire.refusal("secret/set", namespace=NS, key="k", value=value)
+            assert (refusal.data["path"], "at most 20 characters" in refusal.message) == (
+                "value",
+                True,
+            )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import click
+import msgspec
 
 from sessiond.cli.arguments import text_of_input
 from sessiond.cli.connect.conversation import answer, ask, connected, read
@@ -51,7 +52,8 @@ def secret(
     """Store and read secrets: API keys, tokens. They are encrypted in the profile.
 
     set NAMESPACE KEY stores standard input, without the line break at its end; a secret is never an
-    argument, which other users could see. get NAMESPACE KEY prints a secret. list shows names only.
+    argument, which other users could see. get NAMESPACE KEY prints a secret, as JSON if a client has stored another value
+    than a text. list shows names only.
     rotate encrypts all secrets with a new key. The key is in a file outside the data folder, or comes
     from a command: [secrets] in the configuration.
     """
@@ -82,11 +84,13 @@ def _show_list(found: dict[str, Any]) -> None:
 
 
 def _show_secret(found: dict[str, Any]) -> None:
+    value = found["value"]
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if is_terminal():
-        say(found["value"])
+        say(text)
     else:
         # A program behind the pipe needs every character as it is.
-        click.echo(found["value"])
+        click.echo(text)
 
 
 def _show_stored(found: dict[str, Any]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
-from sessiond.methods._shared.secret_params import SECRET_ERRORS
+from sessiond.methods._shared.secret_params import SECRET_ERRORS, value_of
 from sessiond.methods._shared.values import StateParams
 from sessiond.service.actor.background import run_in_background
 from sessiond.state.document import ABSENT
@@ -16,10 +16,10 @@ __all__ = ["METHOD"]
 
 
 class SecretGetResult(Struct, frozen=True):
-    """Text of the secret; null and revision 0 for a secret that does not exist."""
+    """Value of the secret; null and revision 0 for a secret that does not exist."""
 
     key: str
-    value: str | None
+    value: Raw
     revision: int
     created_at: str | None
     updated_at: str | None
@@ -34,11 +34,10 @@ def handle(client: Client, params: StateParams, call: Call[Client]) -> Any:
 async def _get(client: Client, params: StateParams, call: Call[Client]) -> SecretGetResult:
     found = await client.service.secrets.get(call, params.namespace, params.key)
     record = found.record
-    if record is None:
-        return SecretGetResult(params.key, None, ABSENT, None, None)
-    return SecretGetResult(
-        params.key, found.value, record.revision, record.created_at, record.updated_at
-    )
+    if record is None or found.value is None:
+        return SecretGetResult(params.key, Raw(b"null"), ABSENT, None, None)
+    value = value_of(found.value)
+    return SecretGetResult(params.key, value, record.revision, record.created_at, record.updated_at)
 
 
 METHOD = Method(

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from sessiond.errors import RevisionMismatch
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
-from sessiond.methods._shared.secret_params import SECRET_ERRORS, SecretText
+from sessiond.methods._shared.secret_params import SECRET_ERRORS, plaintext_of
 from sessiond.methods._shared.values import ExpectedRevision, StateParams
 
 __all__ = ["METHOD"]
 
 
 class SecretSetParams(StateParams):
-    """Text to encrypt, with the revision that the key must have."""
+    """JSON value to encrypt, with the revision that the key must have."""
 
-    value: SecretText
+    value: Raw
     expected_revision: ExpectedRevision = msgspec.UNSET
 
 
@@ -30,14 +30,15 @@ class SecretSetResult(Struct, frozen=True):
 
 
 def handle(client: Client, params: SecretSetParams, call: Call[Client]) -> Any:
-    """Encrypt the text once the key is at hand."""
-    client.service.work(call, lambda: _set(client, params))
+    """Encrypt the value once the key is at hand."""
+    plaintext = plaintext_of(params.value)
+    client.service.work(call, lambda: _set(client, params, plaintext))
     return DEFERRED
 
 
-async def _set(client: Client, params: SecretSetParams) -> SecretSetResult:
+async def _set(client: Client, params: SecretSetParams, plaintext: bytes) -> SecretSetResult:
     stored = await client.service.secrets.set(
-        params.namespace, params.key, params.value, params.expected_revision
+        params.namespace, params.key, plaintext, params.expected_revision
     )
     return SecretSetResult(stored.revision, stored.created)
 

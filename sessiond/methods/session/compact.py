@@ -251,8 +251,8 @@ def _result(
     result = CompactResult(entry, receipt.leaf_id, receipt.seq, None, None)
     # A retry under a key is no news.
     told = None if receipt.duplicate else partial(tell_completed, actor, receipt.head)
-    said = None if isinstance(said, UnsetType) else said
-    return result_with_figures(actor, call, result, said, told)
+    before = None if isinstance(said, UnsetType) else said
+    return result_with_figures(actor, call, result, before, told)
 
 
 METHOD = Method(

@@ -38,7 +38,7 @@ T = TypeVar("T")
 class Opened(Struct, frozen=True):
     """Secret and its record; None for a secret that does not exist."""
 
-    value: str | None
+    value: bytes | None
     record: Record | None
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Secrets:
     # -- calls -------------------------------------------------------------------------
 
     async def set(
-        self, namespace: str, key: str, value: str, expected: int | UnsetType | None
+        self, namespace: str, key: str, value: bytes, expected: int | UnsetType | None
     ) -> StoredSecret:
         """Store a secret. Raises RevisionMismatch, TooLarge, SecretKeyUnavailable, SecretCorrupt."""
 

@@ -277,7 +277,7 @@ class AsyncMethods(ABC):
         return read(SecretValue, answer)
 
     async def secret_set(
-        self, namespace: str, key: str, value: str, **options: Unpack[SecretSetOptions]
+        self, namespace: str, key: str, value: Any, **options: Unpack[SecretSetOptions]
     ) -> SecretStored:
         """Store a secret, encrypted."""
         answer = await self._ask("secret/set", options, namespace=namespace, key=key, value=value)

@@ -283,7 +283,7 @@ class StateLoadOptions(Timed, total=False):
 class SecretSetOptions(Timed, total=False):
     """Optional parameters of secret/set.
 
-    Text to encrypt, with the revision that the key must have.
+    JSON value to encrypt, with the revision that the key must have.
     """
 
     expected_revision: int | None

@@ -1132,10 +1132,10 @@ class StateListing(Struct, frozen=True):
 
 
 class SecretValue(Struct, frozen=True):
-    """Text of the secret; null and revision 0 for a secret that does not exist."""
+    """Value of the secret; null and revision 0 for a secret that does not exist."""
 
     key: str
-    value: str | None = None
+    value: Any = None
     revision: int = 0
     created_at: str | None = None
     updated_at: str | None = None
