@@ -53,7 +53,7 @@ def test_a_secret_is_in_its_answer_and_nowhere_else(daemon: Daemon, tmp_path: Pa
         assert link.ask("secret/get", namespace="n", key="k")["value"] == MARKER
         answers.append(link.refusal("secret/set", namespace="n", key="../x", value=MARKER).error)
         answers.append(
-            link.refusal("secret/set", namespace="n", key="k", value={"v": MARKER}).error
+            link.refusal("secret/set", namespace="n", key="k", value={"v": MARKER * 4_000}).error
         )
         answers.append(
             link.refusal(
