@@ -137,8 +137,9 @@ class Indexing:
 
     @property
     def far(self) -> LookProgress | None:
-        """Progress of the walk; None behind its end."""
-        return None if self._walk is None else self._walk.far()
+        """Progress of the walk; None where no session of it is behind."""
+        walk = self._walk
+        return None if walk is None or walk.done == walk.total else walk.far()
 
     def walk_anew(self) -> None:
         """Let the next reading begin with a walk through all sessions. Waits for nothing."""

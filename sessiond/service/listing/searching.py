@@ -188,7 +188,6 @@ class Search:
 
     async def _caught_up(self, asker: Asker) -> bool:
         """Read until the end, or until a search waits; return whether that was the end."""
-
         unread: list[Unreadable] = []
         async with self.turn:
             await self._live_catalog.ask(_nothing, asker)
