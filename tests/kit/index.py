@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import anyio
-
-from sessiond.daemon.retention_timer import keep_index
+from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.testing.daemon import Daemon
-from sessiond.testing.wire import Wire
-from tests.kit.patience import eventually
 
-__all__ = ["index_all"]
+__all__ = ["NoClient", "index_all"]
 
 
-async def index_all(daemon: Daemon, wire: Wire) -> None:
-    """Let the work in the background index all sessions, and end."""
+class NoClient:
+    """Asker of work in the background."""
 
-    async def is_over() -> bool:
-        return "looking" not in await wire.call("session/search", query="word", whole=False)
+    progress = NO_PROGRESS
+    result_meta: bytes | None = None
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(keep_index, daemon.service)
-        await eventually(is_over)
-        tasks.cancel_scope.cancel()
+
+async def index_all(daemon: Daemon) -> None:
+    """Index all sessions, as the work in the background does."""
+    await daemon.service.search.catch_up(NoClient())

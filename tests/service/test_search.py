@@ -42,7 +42,7 @@ async def test_a_search_of_one_project_leaves_the_changes_of_others_to_the_next(
     async with running_daemon(home) as daemon, daemon.connect() as asker:
         for name in ("a", "b"):
             await create_conversation(asker, f"session-{name}", "early", cwd=f"/{name}")
-        await index_all(daemon, asker)
+        await index_all(daemon)
         for name in ("a", "b"):
             await say(asker, "word", session_id=f"session-{name}")
         assert await hits(asker, "word", cwd="/a") == [("session-a", 2)]

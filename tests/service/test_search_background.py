@@ -17,7 +17,6 @@ from sessiond.catalog.rows import Known
 from sessiond.daemon.retention_timer import keep_index
 from sessiond.errors import StorageError
 from sessiond.limits import INDEX_BYTES_MAX
-from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.files.line_texts import LineTexts
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
@@ -25,6 +24,7 @@ from tests.kit.agent_roots import CLAUDE
 from tests.kit.agents import claude_line, write_lines
 from tests.kit.calls import create, say
 from tests.kit.house import House
+from tests.kit.index import index_all
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.roots import add_root
@@ -33,13 +33,6 @@ from tests.kit.sessions import SESSION
 IDS = [CLAUDE.format(number) for number in range(4)]
 # In 2026, behind the times in the lines.
 SECONDS = 1_795_132_800
-
-
-class NoClient:
-    """Asker of work in the background."""
-
-    progress = NO_PROGRESS
-    result_meta: bytes | None = None
 
 
 class Reading:
@@ -202,7 +195,7 @@ async def test_a_session_is_read_on_behind_the_batches_that_are_indexed(
         with monkeypatch.context() as patch:
             patch.setattr(daemon.store.texts, "put", full)
             with pytest.raises(StorageError, match="full"):
-                await daemon.service.search.catch_up(NoClient())
+                await index_all(daemon)
             index = (await wire.call("server/stats"))["index"]
             assert (index["problem"], index["to_read"]) == ("the disk is full", None)
             with pytest.raises(Refusal, match="storage_error"):
@@ -212,7 +205,7 @@ async def test_a_session_is_read_on_behind_the_batches_that_are_indexed(
         assert indexed is not None
         assert indexed.seq == marks[-1] < 6
         assert len((await search(wire, session_id=SESSION))[0]) == 7
-        await daemon.service.search.catch_up(NoClient())
+        await index_all(daemon)
         assert (await wire.call("server/stats"))["index"]["problem"] is None
 
 
@@ -232,7 +225,7 @@ async def test_what_has_no_room_is_named(daemon: Daemon, monkeypatch: pytest.Mon
         index = (await wire.call("server/stats"))["index"]
         assert (index["bytes_max"], index["unsearched"]) == (INDEX_BYTES_MAX, [])
         daemon.service.search.take_bound(index["bytes"] // 2)
-        await daemon.service.search.catch_up(NoClient())
+        await index_all(daemon)
         index = (await wire.call("server/stats"))["index"]
         assert index["bytes"] <= index["bytes_max"]
         found = await wire.call("session/search", **asked)
@@ -254,11 +247,11 @@ async def test_a_disk_that_is_almost_full_gets_no_index_and_takes_appends(
         with monkeypatch.context() as patch:
             set_limits(patch, INDEX_FREE_BYTES=1 << 60)
             with pytest.raises(StorageError, match="almost full"):
-                await daemon.service.search.catch_up(NoClient())
+                await index_all(daemon)
             problem = (await wire.call("server/stats"))["index"]["problem"]
             assert "almost full" in problem
             await say(wire, "needle", session_id=SESSION)
-        await daemon.service.search.catch_up(NoClient())
+        await index_all(daemon)
         assert (await search(wire, session_id=SESSION))[0] == [SESSION]
 
 

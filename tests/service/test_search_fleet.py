@@ -138,7 +138,7 @@ async def later_costs(home: Path, work: Work, files: int, ask: Ask) -> list[Cost
     watcher = inotify_watcher(PollingWatcher(disk))
     async with disk.house.daemon(watcher) as daemon, daemon.connect() as wire:
         await add_roots(wire, fleet)
-        await index_all(daemon, wire)
+        await index_all(daemon)
         await ask(wire, fleet)
         session = next(iter(fleet.sessions.values()))
         for grown in ([], [session]):
