@@ -728,6 +728,8 @@ export interface ForkParams extends SessionParams {
   new_session_id?: string | null;
   /** Default: null. */
   dialect?: "native" | "operator" | "pi" | "piglet" | "sharur" | null;
+  /** Default: null. */
+  root?: string | null;
   /** Default: false. */
   dry_run?: boolean;
 }

@@ -37,7 +37,7 @@ from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
 from sessiond.service.store.refusals import id_is_taken, was_deleted
-from sessiond.service.store.roots import ShownAt
+from sessiond.service.store.roots import RootOfCopy, ShownAt
 from sessiond.service.store.session_store import DatabaseStatus, SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
@@ -261,13 +261,15 @@ class Service:
             except SessionNotFound:
                 await actor.released.wait()
 
-    async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
+    async def make(
+        self, session_id: str, chunks: Iterable[Sequence[bytes]], root: RootOfCopy | None = None
+    ) -> SessionInfo:
         """Make a new session of these lines, durable as a whole. Raise SessionExists, StorageError.
 
         Once begun the work is not cancelled: the session may exist although its asker cancelled.
         """
         await self.let_go_if_gone(session_id)
-        first = self.registry.begin(session_id, lambda: self.store.make(session_id, chunks))
+        first = self.registry.begin(session_id, lambda: self.store.make(session_id, chunks, root))
         actor = self.actor(session_id)
         # A stop of the daemon waits for the answer: the session exists, and the asker must know.
         release = actor.retain()

@@ -96,15 +96,42 @@ def test_pi_goes_on_with_a_fork_of_another_agents_session(
     assert read_by_pi(absent, home, paths) == contexts
 
 
+def test_pi_lists_the_copies_of_a_session_in_its_folder(
+    daemon: Daemon, home: Path, absent: Callable[[str], NoReturn]
+) -> None:
+    root = (home / "agent" / "sessions").resolve()
+    source = root / "--home-ana-shop--" / SAMPLE.name
+    source.parent.mkdir(parents=True)
+    source.write_bytes(SAMPLE.read_bytes())
+    with daemon.connect() as link:
+        link.ask("catalog/roots", action="add", path=str(root), kind="pi")
+        own = link.ask("session/open", path=str(source))["session"]["id"]
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("session/fork", {}),
+            ("session/fork", {"cwd": "/p/other"}),
+            ("session/rebase", {"indices": [2, 0, 1]}),
+        ]
+        made = [link.ask(method, session_id=own, **more)["session"] for method, more in asked]
+        contexts = [context(link, one["id"]) for one in made]
+    here, there, rebased = (one["path"] for one in made)
+    shop, other = read_by_pi(absent, home, ["cwd:/home/ana/shop", "cwd:/p/other"])
+    assert (sorted(shop), other) == (sorted([str(source), here, rebased]), [there])
+    assert read_by_pi(absent, home, [here, there, rebased]) == contexts
+
+
 def read_by_pi(absent: Callable[[str], NoReturn], home: Path, paths: list[str]) -> Any:
-    """Return the contexts that pi sees in these files, in which nothing is amiss that pi would mend."""
+    """Return the contexts that pi sees in these files, in which nothing is amiss that pi would mend.
+
+    In place of a file, "cwd:" and a project stand for the files that pi lists of the project.
+    """
     node, manager = node_and_pi(absent)
     driver = Path(__file__).with_name("pi_reader.mjs")
     environment = {**os.environ, "HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")}
-    before = [Path(path).read_bytes() for path in paths]
+    files = [Path(path) for path in paths if not path.startswith("cwd:")]
+    before = [path.read_bytes() for path in files]
     command = [*map(str, (node, driver, manager)), *paths]
     read = subprocess.run(
         command, env=environment, capture_output=True, timeout=PATIENCE_SECONDS, check=True
     )
-    assert [Path(path).read_bytes() for path in paths] == before
+    assert [path.read_bytes() for path in files] == before
     return json.loads(read.stdout)

@@ -49,6 +49,20 @@ def test_rebased_entries_stand_in_the_order_of_the_command_line(shell: Shell) ->
     assert message["summary"] == "And now?"
 
 
+def test_a_fork_is_made_in_a_root_for_the_program_of_the_root(shell: Shell) -> None:
+    shell.output("mkdir -p theirs && sessiond roots add theirs --kind piglet")
+    made = shell.output("sessiond fork my-session --root theirs --id the-fork")
+    path = Path(shell.json(f"sessiond show {made} --json")["session"]["path"])
+    assert (made, path.name) == ("the-fork", "the-fork.jsonl")
+    assert shell.output("ls theirs") == path.name
+    # A fork of the fork lies beside it.
+    shell.output("sessiond fork the-fork --id next-fork")
+    assert shell.output("ls theirs").split() == ["next-fork.jsonl", "the-fork.jsonl"]
+    refused = shell.run("sessiond fork my-session --root .")
+    assert refused.returncode != 0
+    assert "is no root" in refused.stderr
+
+
 def test_a_dry_run_says_what_would_be_and_stores_nothing(shell: Shell) -> None:
     ids = 'sessiond list --drafts --json | grep -o \'"id":"[^"]*\''
     shell.output("sessiond new --id other-one")

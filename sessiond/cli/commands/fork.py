@@ -53,6 +53,11 @@ __all__ = ["COMMAND"]
     type=click.Choice(FORMATS),
     help="Program that is to go on: write the fork in its format.  [default: as SESSION]",
 )
+@click.option(
+    "--root",
+    type=FOLDER,
+    help="Root to make the fork in, as its program would: sessiond roots.  [default: as SESSION]",
+)
 @click.option("--cwd", type=FOLDER, help="Project of the fork.")
 @click.option("--title", help="Title of the fork.")
 @click.option("--id", "new_session_id", metavar="ID", help="Id of the fork.")

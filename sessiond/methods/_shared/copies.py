@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams, PlanStale
-from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
+from sessiond.methods._shared.common import DEFERRED, Call, Client, ask, require_path
 from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.sources.agents.joining import agent_of
 from sessiond.service.sources.dry_run import rehearse
 from sessiond.service.store.refusals import id_is_taken
+from sessiond.service.store.roots import RootOfCopy
 
 __all__ = [
     "NOT_WRITTEN",
@@ -25,8 +28,10 @@ __all__ = [
     "copy_deps",
     "copy_from",
     "make_copy",
+    "own_dialect",
     "require_same_log",
     "require_two",
+    "root_of_copy",
 ]
 
 NOT_WRITTEN: Final = "(not written yet)"
@@ -56,12 +61,41 @@ def copy_deps(client: Client, call: Call[Client], source: OpenSession) -> CopyDe
     return CopyDeps(environment.now(), new_id, call.progress)
 
 
+async def root_of_copy(
+    client: Client,
+    source: OpenSession,
+    named: str | None = None,
+    dialect: str | None = None,
+    *,
+    stays: bool = True,
+) -> RootOfCopy | None:
+    """Return the root of a copy: the named one, else that of the source, if its program reads the copy there.
+
+    Raises InvalidParams, StorageError.
+    """
+    if named is not None:
+        require_path(named, "root")
+    wanted = dialect or own_dialect(source)
+    look = partial(client.service.store.root_of_copy, source, named, wanted, stays=stays)
+    root = await to_thread.run_sync(look)
+    if root is not None and dialect not in {None, root.kind}:
+        text = f"the root has the files of {root.kind}: leave dialect out, or name another root"
+        raise InvalidParams(text, path="dialect")
+    return root
+
+
+def own_dialect(source: OpenSession) -> str:
+    """Return the dialect that a copy has unless another one is named."""
+    return "native" if agent_of(source) else source.dialect.name
+
+
 async def make_copy(
     client: Client,
     session_id: str,
     lines: Callable[[], Iterator[list[bytes]]],
     *,
     dry_run: bool,
+    root: RootOfCopy | None = None,
 ) -> SessionInfo:
     """Choose the lines and make the session of them, or return what the session would be.
 
@@ -71,7 +105,7 @@ async def make_copy(
     # A wrong choice of lines is refused here, before any file is made.
     chunks = await to_thread.run_sync(lines)
     if not dry_run:
-        return await service.make(session_id, chunks)
+        return await service.make(session_id, chunks, root)
     await service.let_go_if_gone(session_id)
     if service.find(session_id) is not None:
         raise id_is_taken(session_id)

@@ -15,7 +15,13 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
-from sessiond.methods._shared.copies import copy_deps, copy_from, make_copy
+from sessiond.methods._shared.copies import (
+    copy_deps,
+    copy_from,
+    make_copy,
+    own_dialect,
+    root_of_copy,
+)
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.formats import FormatName
 from sessiond.model.ids import EntryId, SessionId
@@ -27,7 +33,6 @@ from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
 from sessiond.service.exporting.export import converted
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.sources.agents.joining import agent_of
 
 __all__ = ["METHOD"]
 
@@ -47,6 +52,7 @@ class ForkParams(SessionParams):
     title: str | None = None
     new_session_id: SessionId | None = None
     dialect: FormatName | None = None
+    root: str | None = None
     dry_run: bool = False
 
 
@@ -97,11 +103,17 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
         )
 
         async def job() -> ForkResult:
+            stays = params.cwd is None
+            root = await root_of_copy(
+                client, source.opened, params.root, params.dialect, stays=stays
+            )
+            dialect = params.dialect if root is None else root.kind
             session = await make_copy(
                 client,
                 birth.session_id,
-                lambda: _lines(client, source, axes, birth, params.dialect),
+                lambda: _lines(client, source, axes, birth, dialect),
                 dry_run=params.dry_run,
+                root=root,
             )
             return ForkResult(session, birth.notes or UNSET)
 
@@ -115,8 +127,7 @@ def _lines(
 ) -> Iterator[list[bytes]]:
     """Return the lines of the fork, in another dialect if one is named. Blocks."""
     chunks = fork(source, axes, birth)
-    own = "native" if agent_of(source.opened) else source.opened.dialect.name
-    if dialect in {None, own}:
+    if dialect in {None, own_dialect(source.opened)}:
         return chunks
     target, spooled = dialect_named(str(dialect)), client.service.store.spooled
     progress, notes = birth.deps.progress, birth.notes

@@ -25,6 +25,7 @@ from sessiond.methods._shared.copies import (
     make_copy,
     require_same_log,
     require_two,
+    root_of_copy,
 )
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked
@@ -313,6 +314,7 @@ async def _make(merge: _Merge, both: _Both, text: str) -> CopyResult:
         birth.session_id,
         lambda: merge_into_new(*both, text, birth),
         dry_run=params.dry_run,
+        root=await root_of_copy(client, both[0].opened),
     )
     return CopyResult(made)
 

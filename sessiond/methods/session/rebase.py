@@ -23,6 +23,7 @@ from sessiond.methods._shared.copies import (
     copy_from,
     make_copy,
     require_same_log,
+    root_of_copy,
 )
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import Compaction
@@ -95,7 +96,10 @@ def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
             return rebase(source, _chosen(source, params), entry, birth)
 
         async def job() -> CopyResult:
-            made = await make_copy(client, birth.session_id, lines, dry_run=params.dry_run)
+            root = await root_of_copy(client, source.opened)
+            made = await make_copy(
+                client, birth.session_id, lines, dry_run=params.dry_run, root=root
+            )
             return CopyResult(made)
 
         return job
@@ -123,7 +127,9 @@ def _have_squashed(
             def lines() -> Iterator[list[bytes]]:
                 return rebase(source, seqs, entry, birth)
 
-            return CopyResult(await make_copy(client, birth.session_id, lines, dry_run=False))
+            root = await root_of_copy(client, source.opened)
+            made = await make_copy(client, birth.session_id, lines, dry_run=False, root=root)
+            return CopyResult(made)
 
         return squash.wanted, commit
 

@@ -108,6 +108,7 @@ class DatabaseStore:
         self.secrets = SecretStore(files.keys, partial(self._read_documents, SECRETS))
         self.require_there, self.with_activity = files.require_there, files.with_activity
         self.root_list, self.folder_of = files.root_list, files.folder_of
+        self.root_of_copy = files.root_of_copy
         self.identify, self.write_new = files.identify, files.write_new
         self.spooled = files.spooled
         self._trash = trash = DatabaseTrash(database, files, copies, self._doorbell, self._daemon)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
+from sessiond.dialects import dialect_named
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.errors import InvalidParams
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.memory import MemoryBudget, MemoryJournal
@@ -23,6 +24,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.refusals import id_is_taken, short_enough
+from sessiond.service.store.roots import RootOfCopy
 from sessiond.session.index import Session
 
 __all__ = ["SessionMaker"]
@@ -66,10 +68,7 @@ class SessionMaker:
         return opened
 
     def _create_in_root(self, header: Header, persist: Persist, path: str) -> OpenSession:
-        root = self._roots.require(path)
-        if root.is_agents:
-            text = f"the root has the files of {root.kind}, which are only read: leave root out"
-            raise InvalidParams(text, path="root")
+        root = self._roots.require_written(path)
         line = header_line(root, header)
         self.require_free(header.id)
         homes = self._environment.homes()
@@ -115,23 +114,26 @@ class SessionMaker:
             created=True,
         )
 
-    def adopt(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Path:
-        """Put the lines of a copy into the sessions folder as one file; return its path.
+    def make(
+        self,
+        session_id: str,
+        chunks: Iterable[Sequence[bytes]],
+        root: RootOfCopy | None = None,
+    ) -> OpenSession:
+        """Put the lines of a copy as one file into the sessions folder or a root, and open the session.
 
-        Raises StorageError, TooLarge, and what `chunks` raises; there is no file then.
-        """
-        path = self._layout.session_path(session_id, self._environment.file_stamp())
-        # Neither holds a list of lines while the next one is made.
-        self.write_new(path, map(joined, map(short_enough, chunks)))
-        return path
-
-    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
-        """Put the lines of a copy into the sessions folder as one file, and open the session.
-
-        Raises SessionExists, StorageError; no file was made then.
+        Raises SessionExists, InvalidParams, TooLarge, StorageError, and what `chunks` raises; no file was made then.
         """
         self.require_free(session_id)
-        path = self.adopt(session_id, chunks)
+        path = self._layout.session_path(session_id, self._environment.file_stamp())
+        # Neither holds a list of lines while the next one is made.
+        lines: Iterator[Sequence[bytes]] = map(short_enough, chunks)
+        if root is not None:
+            first = next(lines)
+            path = self._path_of_copy(root, first[0])
+            lines = chain([first], lines)
+            del first
+        self.write_new(path, map(joined, lines))
         try:
             opened = self._opener.open_file(path, session_id)
         except BaseException:
@@ -140,6 +142,19 @@ class SessionMaker:
             raise
         opened.created = True
         return opened
+
+    def _path_of_copy(self, root: RootOfCopy, first_line: bytes) -> Path:
+        """Return the path of a copy, by its first line, in a folder that exists then."""
+        header = dialect_named(root.kind).decode_header(first_line)
+        place = place_in_root(
+            self._layout,
+            self._files,
+            self._roots.require(root.path),
+            header,
+            self._environment.homes(),
+            root.folder,
+        )
+        return place.path
 
     def require_free(self, session_id: str) -> None:
         """Raise SessionExists for an id that a file has, StorageError."""

@@ -65,6 +65,7 @@ class FileStore:
 
         self.create, self.make, self.promote = maker.create, maker.make, maker.promote
         self.require_free, self.write_new = maker.require_free, maker.write_new
+        self.root_of_copy = profile.roots.root_of_copy
         self.open, self.reopen, self.settle = opener.open, opener.reopen, opener.settle
         self.place_of = opener.place_of
         self.identify, self.find_entry = opener.identify, opener.find_entry

@@ -13,8 +13,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from sessiond.journal.store import SessionLog
+from sessiond.model.formats import FormatName
+from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Elsewhere", "RootInfo", "RootList", "ShownAt"]
+__all__ = ["Elsewhere", "RootInfo", "RootList", "RootOfCopy", "ShownAt"]
 
 ShownAt = Callable[[Path], bool | None]
 """Tells whether lists show a file outside the profile; None for a file whose place in lists stays."""
@@ -37,6 +39,14 @@ class RootInfo(Struct, frozen=True, kw_only=True):
     """True if sessions are left out of searches, because newer sessions have ROOT_TEXT_CHARS_MAX."""
     outputs: bool
     """False if the outputs of tools in its sessions are not searched."""
+
+
+class RootOfCopy(Struct, frozen=True):
+    """The root in which a copy is made: its path, its dialect, and the source's folder if the copy stays there."""
+
+    path: str
+    kind: FormatName
+    folder: Path | None
 
 
 class RootList(Protocol):
@@ -73,6 +83,16 @@ class Elsewhere(Protocol):
 
     def folder_of(self, path: str) -> str:
         """Return the folder that lists know by this path; a root may be named in any spelling."""
+        ...
+
+    def root_of_copy(
+        self, source: OpenSession, named: str | None, dialect: str, *, stays: bool
+    ) -> RootOfCopy | None:
+        """Return the named root, else the one of the source, if a file of the dialect may be made there.
+
+        None for the store's own sessions. `stays` tells that the copy is of the source's project. Raises
+        InvalidParams, StorageError.
+        """
         ...
 
     def identify(self, path: Path, is_open: Mapping[str, Path]) -> str:

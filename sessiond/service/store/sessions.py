@@ -16,6 +16,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.ports import Progress
 from sessiond.service.store.lease_table import LeaseChange
+from sessiond.service.store.roots import RootOfCopy
 
 __all__ = ["Sessions"]
 
@@ -32,10 +33,15 @@ class Sessions(Protocol):
         """
         ...
 
-    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
-        """Store the lines of a copy as one session, all or none, and open the session.
+    def make(
+        self,
+        session_id: str,
+        chunks: Iterable[Sequence[bytes]],
+        root: RootOfCopy | None = None,
+    ) -> OpenSession:
+        """Store the lines of a copy as one session, all or none, and open the session; in a root as a file.
 
-        Raises SessionExists, TooLarge, StorageError, and what `chunks` raises.
+        Raises SessionExists, InvalidParams, TooLarge, StorageError, and what `chunks` raises.
         """
         ...
 

@@ -660,6 +660,7 @@ class ForkOptions(Timed, total=False):
     title: str
     new_session_id: str
     dialect: Literal["native", "operator", "pi", "piglet", "sharur"]
+    root: str
     dry_run: bool
 
 

@@ -20,6 +20,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.refusals import id_is_taken, short_enough
+from sessiond.service.store.roots import RootOfCopy
 
 __all__ = ["DatabaseMaking"]
 
@@ -77,9 +78,16 @@ class DatabaseMaking:
         # Another daemon may have gone on with a session whose creation lost its answer.
         return opened if is_begun else self._opener.opened(head)
 
-    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
+    def make(
+        self,
+        session_id: str,
+        chunks: Iterable[Sequence[bytes]],
+        root: RootOfCopy | None = None,
+    ) -> OpenSession:
         """Store the lines of a copy as one session, all or none, and open the session."""
         self.require_free(session_id)
+        if root is not None:
+            return self._files.make(session_id, chunks, root)
         epoch, counts = self._new_epoch(), list[int]()
         stored = _counted(map(short_enough, chunks), counts)
         create = partial(self._database.create, session_id, epoch, stored, "placed")

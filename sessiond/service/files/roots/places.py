@@ -87,10 +87,18 @@ def _cannot_hold(root: Root, name: str) -> InvalidParams:
     return InvalidParams(text, path=name)
 
 
-def place_in_root(
-    layout: Layout, files: Files, root: Root, header: Header, homes: Sequence[tuple[str, Home]]
+def place_in_root(  # noqa: PLR0913 - a root, a session, and where both are
+    layout: Layout,
+    files: Files,
+    root: Root,
+    header: Header,
+    homes: Sequence[tuple[str, Home]],
+    beside: Path | None = None,
 ) -> RootPlace:
-    """Return the place of a new session, in a folder that exists then. Raises StorageError."""
+    """Return the place of a new session, in a folder that exists then. Raises InvalidParams, StorageError.
+
+    The folder is `beside`, or the one of the project.
+    """
     places = places_of(root.kind)
     folder = Path(root.path)
     with telling("create a session in", folder):
@@ -102,7 +110,9 @@ def place_in_root(
             if kind == root.kind
         )
         by_project = by_project or any(_is_project(name) for name in names)
-        if places.project_folder is not None and by_project:
+        if beside is not None:
+            folder = beside
+        elif places.project_folder is not None and by_project:
             folder = _project_folder(files, folder, places, header.cwd)
         moment = datetime.fromisoformat(str(header.timestamp)).astimezone()
         same_disk = files.stat(folder).st_dev == files.stat(layout.pending).st_dev
@@ -124,6 +134,9 @@ def _is_project(name: str) -> bool:
 
 def _project_folder(files: Files, root: Path, places: Places, cwd: str) -> Path:
     assert places.project_folder is not None, "the caller checked this"
+    if not cwd:
+        text = "the root has a folder for each project, and the session names none: send cwd"
+        raise InvalidParams(text, path="cwd")
     name = places.project_folder(files.real(cwd) if places.follows_links else cwd)
     folder = root / name
     if "/" in name or "\0" in name or len(os.fsencode(name)) > os.pathconf(root, "PC_NAME_MAX"):

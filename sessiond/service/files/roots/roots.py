@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -30,8 +30,11 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import write_unfinished
+from sessiond.model.formats import FormatName
 from sessiond.service.files.guarded_files import guarded
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.listed import Whereabouts
+from sessiond.service.store.roots import RootOfCopy
 from sessiond.service.thread_pool import ThreadPool
 from sessiond.visible import printable
 
@@ -174,6 +177,45 @@ class Roots:
             raise InvalidParams(printable(text), path="root")
         return root
 
+    def require_written(self, path: str) -> Root:
+        """Return the root at this path, in which files may be made. Raises InvalidParams, StorageError."""
+        root = self.require(path)
+        if root.is_agents:
+            text = f"the root has the files of {root.kind}, which are only read: leave root out"
+            raise InvalidParams(text, path="root")
+        return root
+
+    def root_of_copy(
+        self, source: OpenSession, named: str | None, dialect: str, *, stays: bool
+    ) -> RootOfCopy | None:
+        """Return the named root, else the one of the source, if a file of the dialect may be made there.
+
+        `stays` tells that the copy is of the source's project. Raises InvalidParams, StorageError.
+        """
+        path = source.place or source.path
+        own = None if path is None else self._root_of(path, dialect)
+        root = own if named is None else self.require_written(named)
+        if root is None:
+            return None
+        folder = path.parent if path is not None and stays and root == own else None
+        if named is None and not (root.kind == dialect and self._may_write(folder or root.path)):
+            return None
+        return RootOfCopy(root.path, cast("FormatName", root.kind), folder)
+
+    def _root_of(self, path: Path, kind: str) -> Root | None:
+        """Return the first root that has a file, also behind a link in a root of this kind."""
+        is_linked = path.parent in self.linked
+        return next(
+            (one for one in self.current if one.holds(path) or (is_linked and one.kind == kind)),
+            None,
+        )
+
+    def _may_write(self, folder: Path | str) -> bool:
+        """Return whether files can be made in a folder, which answers."""
+        with suppress(OSError):
+            return self.files.together(Path(folder), partial(_is_writable, folder))
+        return False
+
     def configure(
         self, folders: Mapping[str, Sequence[str]], no_outputs: Sequence[str] = ()
     ) -> bool:
@@ -283,6 +325,10 @@ class Roots:
             self._added = added
             self._put_together()
             self.files.fsync_folder(self._path.parent)
+
+
+def _is_writable(folder: Path | str, _disk: Files) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _link_at(path: Path, _disk: Files) -> Path:
