@@ -102,7 +102,7 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     """Default compaction settings, for sessions that do not set their own."""
 
     enabled: bool = True
-    preset: PresetName = "pi"
+    preset: PresetName | None = None
     reserve_tokens: Tokens | None = None
     keep_recent_tokens: Tokens | None = None
     context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] = CONTEXT_WINDOW

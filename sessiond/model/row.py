@@ -221,8 +221,8 @@ class Rules(Struct, frozen=True):
     """True if a compaction with a summary and a first kept entry can be stored; else the messages
     that both make are stored."""
     whole_info: tuple[str, ...] = ()
-    """Fields that each `session_info` entry states, changed or not, because the last entry of this
-    kind states all facts of the session. Such an entry has no id in the file for other programs."""
+    """Fields that each `session_info` entry states, changed or not, because the program takes them from
+    the last entry of this kind. Such an entry that is no node has no id for other programs."""
     titled_header: bool = False
     """True if a header can state the title of the session."""
     joins: bool = False

@@ -66,7 +66,8 @@ class Policies:
     def of(self, opened: OpenSession) -> Policy:
         """Return the policy in force for a session now."""
         own = opened.compaction
-        return policy_of(settings_in(own) if own is not None else CompactionSettings(), self.usual)
+        settings = CompactionSettings() if own is None else settings_in(own)
+        return policy_of(settings, self.usual, opened.dialect.name)
 
     def may_be_automatic(self, opened: OpenSession) -> bool:
         """Return whether the policy may be automatic; a cheap test for every change of a session."""

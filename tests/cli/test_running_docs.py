@@ -26,7 +26,7 @@ def test_the_example_of_the_configuration_is_every_key_with_its_default(tmp_path
     read, settings = load(Sources({}, str(path)))
     assert all(setting.source == str(path) for setting in settings)
     # These have a default that depends on others.
-    own = {"reserve_tokens": None, "keep_recent_tokens": None, "tokenizer": None}
+    own = dict.fromkeys(("preset", "reserve_tokens", "keep_recent_tokens", "tokenizer"))
     compaction = structs.replace(read.compaction, **own)
     summarizer = structs.replace(read.summarizer, command=())
     secrets = structs.replace(read.secrets, key_file=None)

@@ -72,7 +72,7 @@ def test_every_recorded_cut_is_where_pi_cut(shared: Path) -> None:
     for vector in pi_vectors(shared, "findCutPoint", 15):
         given, expected = vector["input"], vector["expected"]
         steps = [step(entry) for entry in given["entries"]][given["start"] : given["end"]]
-        cut = cut_point(steps, given["keepRecentTokens"], "reached")
+        cut = cut_point(steps, given["keepRecentTokens"], "about")
         assert cut is not None
         turn = -1 if cut.turn_start is None else cut.turn_start + given["start"]
         assert {
@@ -131,7 +131,7 @@ def test_every_recorded_threshold_is_pis(shared: Path) -> None:
             reserve_tokens=settings["reserveTokens"],
             keep_recent_tokens=settings["keepRecentTokens"],
         )
-        policy = policy_of(own, CompactionSettings())
+        policy = policy_of(own, CompactionSettings(), "pi")
         found = policy.should_compact(given["contextTokens"], given["contextWindow"], 1)
         assert found == vector["expected"], vector["name"]
 
@@ -141,7 +141,7 @@ def test_every_recorded_branch_is_prepared_as_pi_does(shared: Path) -> None:
         entries, expected = vector["input"]["entries"], vector["expected"]
         session = opened(entries, PI_HEADER)
         leaf = session.session.heads["main"].leaf
-        policy = policy_of(CompactionSettings(), CompactionSettings())
+        policy = policy_of(CompactionSettings(), CompactionSettings(), "pi")
         told = told_of_branch(
             session, (leaf, 0), policy, CHARACTERS, vector["input"]["tokenBudget"]
         )
@@ -200,7 +200,8 @@ SHARURS = [
         (10, Cut(6, 5)),
         (24, Cut(5)),
         (150, Cut(3, 0)),
-        (270, Cut(3, 0)),
+        # sharur itself cuts at 3, where 265 are kept: its document calls the figure a minimum.
+        (270, Cut(1, 0)),
         (400, Cut(1, 0)),
         (10000, None),
     ],
@@ -213,25 +214,36 @@ def test_sharurs_cuts_are_the_recorded_ones(budget: int, cut: Cut | None) -> Non
         Step(f"s{n}", reading, tokens)
         for n, (reading, tokens) in enumerate(zip(readings, estimates, strict=True))
     ]
-    assert cut_point(steps, budget, "exceeded") == cut
+    assert cut_point(steps, budget, "at least") == cut
 
 
-def test_sharur_keeps_less_for_the_summary_and_the_system_prompt() -> None:
+def test_sharur_keeps_at_least_what_is_asked_whatever_its_prompt_takes() -> None:
     entries: list[dict[str, Any]] = [
         {"type": "message", "id": f"s{n}", "parent_id": f"s{n - 1}" if n else None, "message": one}
         for n, one in enumerate(SHARURS * 2)
     ]
-    settings = {"preset": "sharur", "keep_recent_tokens": 2048 + 600}
-    header = HEADER | {"compaction": settings, "system_prompt": "s" * 320}
-    # 2648 - 2048 - 96 is below the 512 that are always kept, which the 506 from s8 on are within.
-    found = planned(opened(entries, header))
-    assert isinstance(found, Division)
-    assert found.parts.first_kept.id == "s7"
-    # Without a system prompt 600 are kept, and the user's message and two more fit too.
-    del header["system_prompt"]
-    found = planned(opened(entries, header))
-    assert isinstance(found, Division)
-    assert found.parts.first_kept.id == "s5"
+    # From s8 on there are 506 tokens, from s7 on 518, from s5 on 542 and from s3 on 783.
+    for wanted, kept in (
+        (0, "s7"),
+        (506, "s7"),
+        (518, "s7"),
+        (519, "s6"),
+        (531, "s5"),
+        (600, "s3"),
+    ):
+        settings = {"preset": "sharur", "keep_recent_tokens": wanted}
+        for prompt in ({}, {"system_prompt": "s" * 320}):
+            found = planned(opened(entries, HEADER | {"compaction": settings} | prompt))
+            assert isinstance(found, Division)
+            assert found.parts.first_kept.id == kept, wanted
+
+
+def test_a_context_that_no_cut_leaves_enough_of_is_cut_at_its_first_place() -> None:
+    long = parsed(PI, {"role": "tool", "content": "t" * 400, "toolCallId": "call_1"})
+    steps = [Step("t", long, 121), Step("u", parsed(PI, SHARURS[0]), 12)]
+    assert cut_point(steps, 100, "at least") == Cut(1)
+    assert cut_point(steps, 134, "at least") is None
+    assert cut_point(steps[:1], 100, "at least") is None
 
 
 # -- where it is cut -----------------------------------------------------------------------------

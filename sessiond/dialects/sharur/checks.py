@@ -14,7 +14,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from sessiond.dialects.checks import refuse_leaf, refuse_messages, require_main, require_only_name
+from sessiond.dialects.checks import (
+    facts_besides,
+    refuse_leaf,
+    refuse_messages,
+    require_main,
+    require_name,
+)
 from sessiond.dialects.lenient_json import fields, lenient, text
 from sessiond.dialects.native.checks import check as check_native
 from sessiond.dialects.native.checks import require_message, require_own_names
@@ -32,7 +38,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.times import is_rfc3339
 
-__all__ = ["check", "check_size"]
+__all__ = ["SETTINGS", "check", "check_size"]
 
 _FILE: Final = "a sharur file"
 _ROLES: Final = ("assistant", "system", "tool", "user")
@@ -52,6 +58,8 @@ _TEXTS: Final = frozenset(
         "customType",
     }
 )
+SETTINGS: Final = ("compaction", "dry_run", "system_prompt")
+"""The settings of a session that a `session_info` may state, besides the name."""
 _NUMBERS: Final = frozenset({"version", "tokensBefore", "tokensAfter"})
 
 
@@ -163,6 +171,14 @@ def _compaction(entry: Compaction) -> None:
         )
 
 
+def _session_info(entry: SessionInfoEntry) -> None:
+    for name in facts_besides(entry, ("name", *SETTINGS)):
+        allowed = f"a name, {', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}"
+        raise EntryInvalid(f"a session_info of {_FILE} can only have {allowed}", path=name)
+    if not any(facts_besides(entry, ("name",))):
+        require_name(entry, _FILE)
+
+
 def _opaque(entry: Opaque) -> None:
     """Refuse a member that sharur would decode and that is of another type than sharur's."""
     require_own_names(entry.fields, TAKEN, "sharur")
@@ -182,7 +198,7 @@ _CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
     Message: _message,
     CustomMessage: _custom_message,
     Compaction: _compaction,
-    SessionInfoEntry: partial(require_only_name, file=_FILE),
+    SessionInfoEntry: _session_info,
     Leaf: partial(refuse_leaf, file=_FILE),
     Opaque: _opaque,
 }

@@ -25,14 +25,14 @@ from sessiond.dialects.message_lines import SpokenLine, UsualLines
 from sessiond.dialects.native.rows import KIND_OF_ROLE
 from sessiond.dialects.sharur import header as sharur_header
 from sessiond.dialects.sharur import names as sharur_names
-from sessiond.dialects.sharur.checks import check, check_size
+from sessiond.dialects.sharur.checks import SETTINGS, check, check_size
 from sessiond.dialects.sharur.compose import compose
 from sessiond.dialects.sharur.context import SUMMARY_ROLE, listed_files, messages_of
 from sessiond.dialects.sharur.migrate import upgrade_of
 from sessiond.dialects.sharur.values import line_time
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
-from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.entries import Entry, Header, Opaque, SessionInfoEntry
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
@@ -55,6 +55,8 @@ _RULES: Final = Rules(
     header_is_root=True,
     uuids=True,
     file_lists="sharur",
+    # sharur takes the name from the last session_info.
+    whole_info=("name",),
     # sharur shows the first 8 characters of an id, and ends with an error on a shorter one.
     id_chars_min=8,
 )
@@ -78,6 +80,7 @@ class Sharur(Translated):
 
     def __init__(self, header: Header | None = None) -> None:
         self._header_id = "" if header is None else header.id
+        self._title = None if header is None else header.title
         self._header_ids = frozenset[str]() if header is None else sharur_header.header_ids(header)
 
     @property
@@ -119,7 +122,9 @@ class Sharur(Translated):
         return sharur_names.wire(line, self._header_ids)
 
     def encode(self, entry: Entry | Opaque) -> bytes:
-        """Return the entry as exactly one line."""
+        """Return the entry as exactly one line; a session_info without a name has the header's."""
+        if isinstance(entry, SessionInfoEntry) and isinstance(entry.name, UnsetType):
+            entry = msgspec.structs.replace(entry, name=self._title or msgspec.UNSET)
         return sharur_names.encode(entry, self._header_id)
 
     def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
@@ -143,7 +148,8 @@ class Sharur(Translated):
             case CompactionEffect(first_kept):
                 made.effect = CompactionEffect(first_kept, replacement=False)
             case InfoEffect(facts):
-                made.effect = InfoEffect({"title": facts.get("title")})
+                kept = {name: facts[name] for name in SETTINGS if name in facts}
+                made.effect = InfoEffect({"title": facts.get("title")} | kept)
             case _:
                 pass
         return made

@@ -5,7 +5,8 @@
 
 pi's first lines look alike. A header of version 3 belongs to sharur if it has no `cwd`: pi always
 writes one, and sharur never does. So sessiond keeps the folder of a sharur session in a member
-`folder`, which sharur ignores, as it ignores `lineage`.
+`folder`, which sharur ignores, as it ignores `lineage`. The settings `compaction` and `dryRun` are members of sharur's
+documents, which its program does not write.
 
 Entries without a parent name the header as their parent. In a copy under a new id such entries
 still name the original's header, whose id stands in `lineage.header_id`, or in
@@ -38,13 +39,31 @@ from sessiond.dialects.sharur.values import go_json, go_time
 from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.model.entries import Header
 
-__all__ = ["VERSION", "copied", "decode", "encode", "header_ids", "is_flat", "upgraded"]
+__all__ = [
+    "VERSION",
+    "copied",
+    "decode",
+    "encode",
+    "header_ids",
+    "is_flat",
+    "settings_read",
+    "settings_written",
+    "upgraded",
+]
 
 VERSION: Final = 3
 _NOT_SHARUR: Final = "is no session header"
 _FLAT_VERSION: Final = 1
 _VERSIONED: Final = ("type", "version", "v")
 # The members of a header from before the tree that have another name now.
+_NAMES: Final = {
+    "reserve_tokens": "reserveTokens",
+    "keep_recent_tokens": "keepRecentTokens",
+    "context_window": "contextWindow",
+}
+"""Names of sharur for settings of a compaction."""
+_SETTINGS: Final = {theirs: ours for ours, theirs in _NAMES.items()}
+_DRY_RUNS: Final = {b"true": True, b"false": False}
 _RENAMED: Final = {"kind", "id", "parentId", "createdAt", "type", "timestamp", "version"}
 
 
@@ -76,6 +95,8 @@ def decode(line: bytes) -> Header:
         title=text(found.get("name")) or None,
         model=text(found.get("model")) or None,
         system_prompt=text(found.get("systemPrompt")) or None,
+        compaction=settings_read(found.get("compaction")),
+        dry_run=_DRY_RUNS.get(bytes(found.get("dryRun", b""))),
     )
 
 
@@ -93,6 +114,10 @@ def encode(header: Header) -> bytes:
         members["parentSession"] = parent_id
     if header.parent_session is not None:
         lineage["parent_path"] = go_json(header.parent_session)
+    if header.dry_run is not None:
+        members["dryRun"] = header.dry_run
+    if not isinstance(header.compaction, UnsetType):
+        members["compaction"] = settings_written(header.compaction)
     members |= {
         name: value
         for name, value in (
@@ -129,6 +154,22 @@ def header_ids(header: Header) -> frozenset[str]:
     lineage = {} if isinstance(header.lineage, UnsetType) else lenient(header.lineage)
     named = [lineage.get("header_id"), *(items(lineage.get("header_ids", b"")) or ())]
     return frozenset({header.id, *filter(None, map(text, named))})
+
+
+def settings_read(stored: Raw | None) -> Raw | UnsetType:
+    """Return settings of compaction by our names; UNSET for a value that is none."""
+    if stored is None or bytes(stored)[:1] != b"{":
+        return UNSET
+    found = lenient(stored)
+    return Raw(join({_SETTINGS.get(name, name): found[name] for name in found}))
+
+
+def settings_written(settings: Raw) -> Raw:
+    """Return settings of compaction by sharur's names."""
+    if is_null(settings):
+        return settings
+    found = lenient(settings)
+    return Raw(join({_NAMES.get(name, name): found[name] for name in found}))
 
 
 def is_flat(found: dict[str, Raw]) -> bool:

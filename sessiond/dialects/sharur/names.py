@@ -1,7 +1,8 @@
 """The translation of sharur's lines to native lines and back.
 
 Law: only the envelope is translated. Payloads, and fields of unknown types, keep their names and
-bytes. What sharur has no member for gets a member of its own, which sharur ignores.
+bytes. What sharur has no member for gets a member of its own, which sharur ignores: so a `session_info` may
+have the settings `compaction`, `dryRun` and `systemPrompt`, which its documents give to a session.
 
     {"type":"compaction","id":"…13","parentId":"…12","timestamp":"2026-04-27T14:00:40.250831204Z",
      "summary":"…","firstKeptEntryId":"…07","tokensBefore":31000,"tokensAfter":6200}
@@ -21,6 +22,7 @@ from msgspec import Raw, UnsetType
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.entry_members import own_members, type_of_entry
 from sessiond.dialects.lenient_json import fields, is_null, join, lenient, one_line, text
+from sessiond.dialects.sharur.header import settings_read, settings_written
 from sessiond.dialects.sharur.values import go_json, go_time
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
@@ -79,6 +81,8 @@ _SHARUR_NAMES: Final = {
     "from_id": "fromId",
     "custom_type": "customType",
     "target_id": "targetId",
+    "dry_run": "dryRun",
+    "system_prompt": "systemPrompt",
 }
 _NATIVE_NAMES: Final = {sharur: native for native, sharur in _SHARUR_NAMES.items()}
 TAKEN: Final = frozenset({"parentId", "kind"})
@@ -156,8 +160,11 @@ def _to_sharur(entry: Entry, own: dict[str, Any], timestamp: Any) -> None:
             own.pop("fromId", None)
         case Label() if not entry.label:
             own.pop("label", None)
-        case SessionInfoEntry() if not entry.name:
-            own.pop("name", None)
+        case SessionInfoEntry():
+            if not entry.name:
+                own.pop("name", None)
+            if isinstance(entry.compaction, Raw):
+                own["compaction"] = settings_written(entry.compaction)
         case CustomMessage():
             message = {"role": go_json(own.pop("role", "user")), "content": own.pop("content")}
             if timestamp is not None:
@@ -181,6 +188,9 @@ def _to_native(word: str, members: dict[str, Raw]) -> None:
             _null_if_empty(members, "label")
         case "session_info":
             _null_if_empty(members, "name")
+            settings = settings_read(members.get("compaction"))
+            if isinstance(settings, Raw):
+                members["compaction"] = settings
         case "custom_message":
             _spread(members)
         case _:

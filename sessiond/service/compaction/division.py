@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
 from sessiond.errors import EntryInvalid
-from sessiond.model.parsed_message import Block, ParsedMessage
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.context.context_lines import context_line
 from sessiond.service.log.open_session import OpenSession
@@ -53,7 +53,7 @@ def plan_at(
         return "compacted"
     past, steps = _read(opened, leaf, estimator)
     if budget is None:
-        budget = _budget(opened, policy, estimator)
+        budget = max(policy.preset.keep_tokens_min, policy.keep_recent_tokens)
     found = divide(steps, past, budget, policy.preset)
     return found if isinstance(found, str) else Division(past, found)
 
@@ -171,15 +171,3 @@ def _past(
         opened.session.names[compaction],
         () if summary.text is not None else tuple(replaced),
     )
-
-
-def _budget(opened: OpenSession, policy: Policy, estimator: Estimator) -> int:
-    """Return the tokens to keep: the policy's, less those of the summary and the system prompt."""
-    preset = policy.preset
-    keep = policy.keep_recent_tokens
-    if preset.overhead_tokens:
-        prompt = opened.whole().system_prompt
-        text = prompt if isinstance(prompt, str) else ""
-        system = ParsedMessage("system", (Block("text", text=text),))
-        keep -= preset.overhead_tokens + estimator.message(system)
-    return max(preset.keep_tokens_min, keep)

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.entries import Custom, Entry, Header, ModelChange, SessionInfoEntry
-from sessiond.model.row import ModelName
+from sessiond.model.row import InfoEffect, Kind, ModelName
 from sessiond.model.working.entries import STATE, StateSet
 from sessiond.service.copying.source import CopyDeps, Source, Step
 from sessiond.service.log.session_info import Lineage
@@ -97,7 +97,7 @@ def facts_of(source: Source, *, state: bool) -> list[Entry]:
 def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]:
     """Return the entries that keep the settings in force at `leaf` in force behind these steps."""
     if source.opened.dialect is not NATIVE:
-        return []
+        return _restated(source, steps)
     wanted = asdict(source.stated.at(source.session, leaf))
     said = {name: source.stated.values.get(name) for name in SETTINGS}
     for step in steps:
@@ -113,6 +113,32 @@ def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]
                 pass
     changed = {name: wanted[name] for name in SETTINGS if wanted[name] != said[name]}
     return [SessionInfoEntry(**changed)] if changed else []
+
+
+def _restated(source: Source, steps: Sequence[Step]) -> list[Entry]:
+    """Return the entry with the session's settings, where entries of the copy's path state older ones.
+
+    In some dialects an entry that states facts of the session stands in its tree.
+    """
+    session, info = source.session, source.info
+    stating = [step for step in steps if isinstance(step, int) and session.kinds[step] == Kind.INFO]
+    if not stating:
+        return []
+    said = {
+        "compaction": info.compaction,
+        "dry_run": info.dry_run,
+        "system_prompt": info.system_prompt,
+    }
+    stale = [name for name in said if session.fact_seqs.get(name, stating[-1]) != stating[-1]]
+    if not stale:
+        return []
+    (line,) = source.opened.journal.read_many(stating[-1:])
+    effect = source.opened.dialect.row(line).effect
+    title = effect.facts.get("title") if isinstance(effect, InfoEffect) else None
+    settings: dict[str, Any] = {name: said[name] for name in stale}
+    if settings.get("compaction", UNSET) is None:
+        settings["compaction"] = Raw(b"null")
+    return [SessionInfoEntry(name=title, **settings)]
 
 
 def inherited_state(source: Source) -> list[Entry]:

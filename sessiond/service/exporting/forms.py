@@ -32,6 +32,8 @@ Form = tuple[Staged, str]
 """An entry, and what the entry loses against the stored one; "" for nothing."""
 
 _TITLE_ONLY: Final = "facts of the session besides its title were left out"
+_SETTINGS: Final = ("compaction", "dry_run", "system_prompt")
+_OTHERS: Final = "facts of the session besides its title and its settings were left out"
 _SPEAKER: Final = "messages of an extension for the assistant became messages for the user"
 _PLAIN: Final = "messages of an extension became a plain text"
 _TURN: Final = "blocks and states of turns were left out of messages"
@@ -44,6 +46,9 @@ def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
     match entry:
         case SessionInfoEntry():
             name = entry.auto_title if entry.name is UNSET else entry.name
+            settings = {field: getattr(entry, field) for field in _SETTINGS}
+            if any(value is not UNSET for value in settings.values()):
+                yield SessionInfoEntry(name=name, timestamp=entry.timestamp, **settings), _OTHERS
             if name is not UNSET:
                 yield SessionInfoEntry(name=name, timestamp=entry.timestamp), _TITLE_ONLY
         case CustomMessage():

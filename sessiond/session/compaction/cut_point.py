@@ -86,10 +86,10 @@ class Parts(Struct, frozen=True):
 
 
 def divide(steps: Sequence[Step], past: Past, budget: int, preset: Preset) -> Parts | Reason:
-    """Return what to summarise to keep about `budget` tokens, or why there is nothing."""
+    """Return what to summarise to keep `budget` tokens, or why there is nothing."""
     if not steps:
         return "compacted" if past.id else "empty"
-    return divide_at(steps, past, cut_point(steps, budget, preset.stops), preset)
+    return divide_at(steps, past, cut_point(steps, budget, preset.keeps), preset)
 
 
 def divide_at(steps: Sequence[Step], past: Past, cut: Cut | None, preset: Preset) -> Parts | Reason:
@@ -107,16 +107,16 @@ def divide_at(steps: Sequence[Step], past: Past, cut: Cut | None, preset: Preset
 
 
 def cut_point(
-    steps: Sequence[Step], budget: int, stops: Literal["reached", "exceeded"]
+    steps: Sequence[Step], budget: int, keeps: Literal["about", "at least"]
 ) -> Cut | None:
-    """Return where to cut so that about `budget` tokens are kept; None for no cut.
+    """Return where to cut so that `budget` tokens are kept; None for no cut.
 
-    If no step can be cut at, all steps are kept. pi cuts at the message that reaches the budget,
-    and keeps everything if no message reaches it. sharur cuts at the message that exceeds the
-    budget, and gives None if no message exceeds it.
+    If no step can be cut at, all steps are kept. pi cuts at the message that reaches the budget, or at the
+    next one that can be cut at, and keeps everything if no message reaches the budget. sharur cuts at the
+    last step that keeps the budget, and gives None if all steps together do not keep it.
     """
-    if stops == "exceeded":
-        return _below_exceeding(steps, budget)
+    if keeps == "at least":
+        return _last_that_keeps(steps, budget)
     points = [index for index, step in enumerate(steps) if step.can_begin]
     if not points:
         return Cut(0)
@@ -148,22 +148,18 @@ def cut_before(steps: Sequence[Step], entry_id: str) -> Cut | None:
     return Cut(at) if first.begins_turn else Cut(at, _turn_start(steps, at, _BEGIN_A_TURN))
 
 
-def _below_exceeding(steps: Sequence[Step], budget: int) -> Cut | None:
-    points = [index for index, step in enumerate(steps) if step.can_begin]
-    kept = 0
+def _last_that_keeps(steps: Sequence[Step], budget: int) -> Cut | None:
+    cut, kept, user = len(steps), 0, frozenset({"user"})
     for index in range(len(steps) - 1, -1, -1):
         kept += steps[index].tokens
-        if kept > budget:
-            break
-    else:
+        if steps[index].can_begin:
+            cut = index
+            if kept >= budget:
+                break
+    if cut == len(steps) or kept < budget:
         return None
-    if not points:
-        return None
-    cut = next((point for point in points if point >= index), points[-1])
-    user = frozenset({"user"})
-    if _turn_start(steps[cut:], 0, user) == 0:
-        return Cut(cut)
-    return Cut(cut, _turn_start(steps, cut, user))
+    turn = _turn_start(steps, cut, user)
+    return Cut(cut, None if turn == cut else turn)
 
 
 def _turn_start(steps: Sequence[Step], cut: int, roles: frozenset[str]) -> int | None:

@@ -1,7 +1,8 @@
 """Compaction policy: when a context is too large, and how much of it is kept.
 
 Law: pure. A session's own setting comes first, then the preset that the session names, then the
-configuration, then the preset that the configuration names. To add a preset, add one line to
+configuration, then the preset that the configuration names, then the one of the program whose file
+holds the session. To add a preset, add one line to
 `PRESETS` and the name to `model/settings.py`.
 """
 
@@ -29,10 +30,8 @@ class Preset(Struct, frozen=True):
     reserve_tokens: int
     keep_recent_tokens: int
     estimator: Estimator = CHARACTERS
-    stops: Literal["reached", "exceeded"] = "reached"
-    """Message at which a context is cut: the one that reaches the budget, or that exceeds it."""
-    overhead_tokens: int = 0
-    """Tokens of the kept budget that the summary and the rest of the system prompt will take."""
+    keeps: Literal["about", "at least"] = "about"
+    """About the budget, which a cut that would fall on a result misses, or never less than the budget."""
     keep_tokens_min: int = 0
     messages_min: int = 0
     """Smallest number of messages for which a compaction is recommended."""
@@ -51,8 +50,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         2_048,
         8_192,
         estimator=BYTES,
-        stops="exceeded",
-        overhead_tokens=2_048,
+        keeps="at least",
         keep_tokens_min=512,
         marker="<!-- sharur-summary -->",
         files=FileTools(
@@ -86,9 +84,12 @@ class Policy(Struct, frozen=True):
         return tokens > window - self.reserve_tokens
 
 
-def policy_of(own: CompactionSettings, usual: CompactionSettings) -> Policy:
-    """Return the policy that a session's own settings and the configured ones give."""
-    preset = PRESETS[own.preset or usual.preset or "pi"]
+def policy_of(own: CompactionSettings, usual: CompactionSettings, dialect: str) -> Policy:
+    """Return the policy that a session's own settings, the configured ones and those of its program give."""
+    named = own.preset or usual.preset
+    preset = PRESETS["pi"] if named is None else PRESETS[named]
+    if named is None:
+        preset = next((PRESETS[name] for name in PRESETS if name == dialect), preset)
     # A session that names a preset gets its figures, not those configured for other sessions.
     fallback = usual if own.preset is None else CompactionSettings()
     return Policy(

@@ -213,7 +213,7 @@ def the_context_is_compacted(walk: Walk) -> None:
     walk.say("was read", said("tool", block("import a", "tool_result", id="t10", is_error=False)))
     walk.say("done", OPERATOR.assistant("All files are fine."))
     tokens = client.usage(walk.session_id).tokens
-    assert client.usage(walk.session_id, context_window=16384 + tokens - 1).should_compact
+    assert client.usage(walk.session_id, context_window=8192 + tokens - 1).should_compact
     plan = client.plan_compaction(walk.session_id, keep_recent_tokens=1).plan
     assert plan is not None
     assert plan.first_kept_entry_id == walk.ids["done"], "no context begins with a result"
