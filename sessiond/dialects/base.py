@@ -7,7 +7,7 @@ functions of a dialect are pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -88,6 +88,14 @@ class Upgrade(Protocol):
         """True if the file is of an older version; None while no line has shown the version.
 
         Law: before a line has shown the version, a line means in each version what it means now.
+        """
+        ...
+
+    @property
+    def spelled(self) -> Callable[[bytes], bytes] | None:
+        """Function that spells a line of the current version as the file has its lines.
+
+        None for a file that is not appended to. Law: `take` turns the result into the same entry.
         """
         ...
 

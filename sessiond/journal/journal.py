@@ -60,6 +60,8 @@ class Journal(Alone):
         self._writer = JournalWriter(files, reader, truncates=truncates)
         self._following: Following | None = None
         self._take: Callable[[bytes], bytes] | None = None
+        self._spelled: Callable[[bytes], bytes] | None = None
+        self._taken: list[Found] = []
         self._unsynced_folders: set[Path] = set()
         # The reader's own methods save a call: some run once per line.
         self.read = reader.read
@@ -228,15 +230,18 @@ class Journal(Alone):
         return self._writer.durable_bytes
 
     def translate(
-        self, again: Callable[[int, bytes], bytes], take: Callable[[bytes], bytes]
+        self,
+        again: Callable[[int, bytes], bytes],
+        take: Callable[[bytes], bytes],
+        spelled: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        """Return every line from now on as these functions have it; the file stays as it is.
+        """Return every line from now on as these functions have it; the lines of the file stay as they are.
 
-        `again` is for known lines, by their ordinals, and `take` for newly found ones, in order.
-        Sizes and checksums stay those of the file.
+        `again` is for known lines, by their ordinals, and `take` for new ones, in order. `spelled` gives a line
+        to append as the file has its lines. Sizes and checksums stay those of the file.
         """
         reader = self._reader
-        self._take = take
+        self._take, self._spelled = take, spelled
 
         def read(first: int, last: int) -> list[bytes]:
             lines = enumerate(reader.read(first, last), first)
@@ -269,7 +274,15 @@ class Journal(Alone):
             self._require_note()
         except OSError as error:
             raise storage_error(error, "append to", self.path) from error
-        self._writer.append(lines, size, sync=sync, late=late)
+        if self._take is None or self._spelled is None:
+            self._writer.append(lines, size, sync=sync, late=late)
+            return
+        stored = list(map(self._spelled, lines))
+        self._writer.append(stored, size, sync=sync, late=late)
+        # Lines that were found on the way stand before these.
+        self._taken = self.take_found()
+        for line in stored:
+            self._take(line)
 
     def sync(self) -> None:
         """Make lines durable that were appended without `sync`. Raises StorageError: call again."""
@@ -317,7 +330,10 @@ class Journal(Alone):
         """
         found, self._writer.found = self._writer.found, []
         take = self._take
-        return found if take is None else [Found(take(one.line), one.external) for one in found]
+        if take is None:
+            return found
+        taken, self._taken = self._taken, []
+        return [*taken, *(Found(take(one.line), one.external) for one in found)]
 
     @property
     def behind_bytes(self) -> int:
@@ -457,6 +473,8 @@ class Journal(Alone):
         writer, reader = self._writer, self._reader
         return (
             writer.is_settled
+            # A kept index has the lines of the file.
+            and self._take is None
             and not writer.found
             and writer.known_bytes == writer.durable_bytes == reader.ends[-1]
             and not (reader.is_doubted or self.has_grown())

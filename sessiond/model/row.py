@@ -223,6 +223,8 @@ class Rules(Struct, frozen=True):
     whole_info: tuple[str, ...] = ()
     """Fields that each `session_info` entry states, changed or not, because the program takes them from
     the last entry of this kind. Such an entry that is no node has no id for other programs."""
+    is_list: bool = False
+    """True if the file is a list of messages: it takes messages behind the last one and nothing else."""
     titled_header: bool = False
     """True if a header can state the title of the session."""
     joins: bool = False

@@ -25,7 +25,7 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.limits import ARTIFACTS_MAX, HEADS_MAX
-from sessiond.model.entries import BranchSummary, Entry, Opaque, SessionInfoEntry
+from sessiond.model.entries import BranchSummary, Entry, Message, Opaque, SessionInfoEntry
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import (
@@ -61,14 +61,18 @@ _UNWRITABLE: Final[Mapping[ReadOnlyReason, str]] = {
     "not_writable": "the user of the daemon may not write to the session file: it is read where it is;"
     " let that user write to it and open it again, or make a copy by session/import or session/fork",
 }
+_LIST: Final = (
+    "the session file is of an older version, a list of messages: it takes messages behind the last one and"
+    " nothing else; session/import or session/fork makes a copy that can be changed"
+)
 _FACT_OF_FIELD: Final = {"name": "title"}
 _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 _USER: Final = int(Kind.USER)
 
 
-def read_only(reason: ReadOnlyReason) -> SessionReadOnly:
-    """Return the refusal of a change of a session whose file is only read."""
-    return SessionReadOnly(_UNWRITABLE[reason], reason=reason, use=_WRITABLE_COPY)
+def read_only(reason: ReadOnlyReason, why: str | None = None) -> SessionReadOnly:
+    """Return the refusal of a change of a session whose file is only read, or does not take this change."""
+    return SessionReadOnly(why or _UNWRITABLE[reason], reason=reason, use=_WRITABLE_COPY)
 
 
 class Codec(Protocol):
@@ -417,6 +421,8 @@ class Draft:
         if entry.timestamp is UNSET:
             entry.timestamp = self.now
             self._timed.append(entry)
+        if rules.is_list and (not isinstance(entry, Message) or parent != self.leaf(MAIN)):
+            self.require_tree()
         entry.parent_id = self.id_of(parent)
         entry.head = UNSET if head == MAIN else head
         if rules.whole_info and isinstance(entry, SessionInfoEntry):
@@ -439,6 +445,11 @@ class Draft:
         elif isinstance(row.effect, LeafEffect):
             self._move(head, row.effect, seq)
         return seq
+
+    def require_tree(self) -> None:
+        """Raise SessionReadOnly if the file is a list, which takes messages and nothing else."""
+        if self.session.rules.is_list:
+            raise read_only("older_version", _LIST)
 
     def _parent_for(self, head: str, parent: int | None) -> int:
         """Return the parent of a new entry, the head's leaf unless there is another one.

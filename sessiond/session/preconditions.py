@@ -46,8 +46,9 @@ def require_expected(
 def require_may_append(
     draft: Draft, head: str, lease_id: str | None, expected: Expected | None
 ) -> None:
-    """Raise if an append below the head would be refused, so that no text is written in vain."""
+    """Raise if an entry with a text below the head would be refused, so that no text is written in vain."""
     draft.require_writable()
+    draft.require_tree()
     draft.require_lease(head, lease_id)
     require_expected(draft, head, expected)
     draft.leaf(head)

@@ -471,7 +471,6 @@ SHARUR: dict[str, Damage] = {
     "a file from before the tree": Damage(
         b'{"kind":"header","id":"session-a","createdAt":1776928014000}\n'
         b'{"kind":"message","role":"user","content":"hi","raw":{"role":"user","content":"hi"}}\n',
-        opens="older",
     ),
 }
 
@@ -517,7 +516,7 @@ PIGLET: dict[str, Damage] = {
         PIGLET_GOOD.replace(b'"session-a"', b'"session-b"'), "other_id", 1
     ),
     "a header without an id": refused(PIGLET_GOOD.replace(b'"id":"session-a",', b"", 1)),
-    "an older version": Damage(PIGLET_GOOD.replace(b'"id":"00000001",', b""), opens="older"),
+    "an older version": Damage(PIGLET_GOOD.replace(b'"id":"00000001",', b"")),
 }
 
 FOREIGN: dict[str, dict[str, Damage]] = {

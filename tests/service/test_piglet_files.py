@@ -430,7 +430,7 @@ async def test_an_older_file_is_read_where_it_is_and_forked(tmp_path: Path) -> N
     path.write_bytes((SAMPLES / "piglet-legacy.jsonl").read_bytes())
     async with running_daemon(tmp_path / "home") as daemon, daemon.connect() as wire:
         info = (await wire.call("session/open", path=str(path)))["session"]
-        assert (info["read_only"], info["read_only_reason"]) == (True, "older_version")
+        assert (info["read_only"], info["read_only_reason"]) == (False, None)
         assert (info["leaf_id"], info["problems"]) == ("cafe0001", 1)
         built = await wire.call("build_context", session_id=info["id"])
         assert built["messages"] == PigletFile(path.read_bytes()).messages()

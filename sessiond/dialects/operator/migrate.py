@@ -46,6 +46,7 @@ class OperatorUpgrade:
     """The migration of one file, a line at a time. Any thread may ask again for a taken line."""
 
     is_older = True
+    spelled = None
 
     def __init__(self, found: dict[str, Raw]) -> None:
         self._id = text(found.get("id")) or ""

@@ -45,6 +45,8 @@ class PiUpgrade:
     """The migration of one file, a line at a time. Any thread may ask again for a taken line."""
 
     is_older = True
+    # pi itself writes the whole file anew when it opens one.
+    spelled = None
 
     def __init__(self, header: bytes, header_id: str, *, is_list: bool) -> None:
         self.header = header

@@ -28,7 +28,7 @@ from sessiond.dialects.sharur import names as sharur_names
 from sessiond.dialects.sharur.checks import SETTINGS, check, check_size
 from sessiond.dialects.sharur.compose import compose
 from sessiond.dialects.sharur.context import SUMMARY_ROLE, listed_files, messages_of
-from sessiond.dialects.sharur.migrate import upgrade_of
+from sessiond.dialects.sharur.migrate import flat_line, upgrade_of
 from sessiond.dialects.sharur.values import line_time
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
@@ -60,6 +60,8 @@ _RULES: Final = Rules(
     # sharur shows the first 8 characters of an id, and ends with an error on a shorter one.
     id_chars_min=8,
 )
+# A file from before the tree is a list.
+_FLAT_RULES: Final = msgspec.structs.replace(_RULES, is_list=True)
 _NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))
 
 
@@ -81,6 +83,7 @@ class Sharur(Translated):
     def __init__(self, header: Header | None = None) -> None:
         self._header_id = "" if header is None else header.id
         self._title = None if header is None else header.title
+        self._is_flat = header is not None and header.version == sharur_header.FLAT_VERSION
         self._header_ids = frozenset[str]() if header is None else sharur_header.header_ids(header)
 
     @property
@@ -91,7 +94,7 @@ class Sharur(Translated):
     @property
     def rules(self) -> Rules:
         """Rules: one head, no records, append only, and sharur's way with compactions."""
-        return _RULES
+        return _FLAT_RULES if self._is_flat else _RULES
 
     def for_file(self, header: Header) -> Sharur:
         """Return the dialect of the file with this header, which the file's lines name."""
@@ -156,7 +159,7 @@ class Sharur(Translated):
 
     def require_line(self, line: bytes) -> None:
         """Raise TooLarge for a line that sharur does not read."""
-        check_size(line)
+        check_size(flat_line(line) if self._is_flat else line)
 
     def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in this file."""

@@ -40,6 +40,7 @@ from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.model.entries import Header
 
 __all__ = [
+    "FLAT_VERSION",
     "VERSION",
     "copied",
     "decode",
@@ -53,7 +54,7 @@ __all__ = [
 
 VERSION: Final = 3
 _NOT_SHARUR: Final = "is no session header"
-_FLAT_VERSION: Final = 1
+FLAT_VERSION: Final = 1
 _VERSIONED: Final = ("type", "version", "v")
 # The members of a header from before the tree that have another name now.
 _NAMES: Final = {
@@ -72,7 +73,7 @@ def decode(line: bytes) -> Header:
     found = header_fields(line)
     version = VERSION
     if is_flat(found):
-        found, version = fields(upgraded(found)), _FLAT_VERSION
+        found, version = fields(upgraded(found)), FLAT_VERSION
     if text(found.get("type")) != "session":
         raise BadHeader(_NOT_SHARUR)
     stated = header_version(found)

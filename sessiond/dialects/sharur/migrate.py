@@ -6,11 +6,15 @@ messages of another `kind`. All ids are derived, so migrating a file twice gives
 Lines that do not parse stay unchanged.
 
     {"kind":"message","role":"user","content":"hello","raw":{"role":"user","content":"hello"}}
+
+A message that sessiond appends to a file from before the tree has this spelling too, and members that its
+program does not read: its id (`entryId`), its parent and its time. The parent is the message before it, unless
+another program's message came in between. An export is not appended to: sharur reads none of its entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
@@ -24,8 +28,10 @@ from sessiond.dialects.sharur.values import go_json, is_zero_time
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import as_uuid
 
-__all__ = ["SharurUpgrade", "upgrade_of"]
+__all__ = ["SharurUpgrade", "flat_line", "upgrade_of"]
 
+OWN_ID: Final = "entryId"
+"""The member in which sessiond keeps the id of a message that it appended."""
 _SAID: Final = frozenset({"role", "content"})
 # The settings that a header from before the tree has, as entries that say the same.
 _SETTINGS: Final = (
@@ -38,6 +44,15 @@ _SETTINGS: Final = (
 def upgrade_of(header: bytes) -> SharurUpgrade:
     """Return the migration of a file by its first line. Raises BadHeader."""
     return SharurUpgrade(header, header_fields(header))
+
+
+def flat_line(line: bytes) -> bytes:
+    """Return a message's line as a file from before the tree has it."""
+    found = fields(line)
+    message = found.pop("message")
+    said = fields(message)
+    members = {"kind": found.pop("type"), "role": said["role"], "content": said["content"]}
+    return join(members | {"raw": message, OWN_ID: found.pop("id")} | found)
 
 
 class SharurUpgrade:
@@ -53,6 +68,11 @@ class SharurUpgrade:
         self._above = self._header_id
         # Id and parent of each line; both are "" for a line that is no entry or has its own.
         self._places: list[tuple[str, str]] = [("", "")]
+
+    @property
+    def spelled(self) -> Callable[[bytes], bytes] | None:
+        """Function that spells a message as a file from before the tree has it; None for an export."""
+        return flat_line if self._flat else None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -91,7 +111,10 @@ class SharurUpgrade:
             self._places.append(("", ""))
             self._above = entry_id or self._above
             return line
-        self._places.append((self._derived(str(seq)), self._above))
+        place = (self._derived(str(seq)), self._above)
+        if self._flat and (own := text(found.get(OWN_ID))):
+            place = (own, text(found.get("parentId")) or self._above)
+        self._places.append(place)
         self._above = self._places[seq][0]
         return self._placed(found, seq)
 
@@ -127,10 +150,10 @@ class SharurUpgrade:
             # Without the full message, role and content are all there is of it.
             said = {name: found[name] for name in found if name in _SAID}
             message = Raw(join(said)) if said else message
-        members["timestamp"] = self._time(message)
+        members["timestamp"] = found.get("timestamp", self._time(message))
         if not is_null(message) and message is not None:
             members["message"] = message
-        known = {"kind", "raw", "role", "content", *members}
+        known = {"kind", "raw", "role", "content", OWN_ID, *members}
         return join(members | {name: value for name, value in found.items() if name not in known})
 
     def _time(self, message: Raw | None) -> Raw:

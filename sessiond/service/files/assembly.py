@@ -92,4 +92,4 @@ def _unwritable(indexer: Indexer) -> ReadOnlyReason | None:
     """Return why sessiond never writes to a file; None if sessiond may."""
     if isinstance(indexer.dialect, AgentDialect):
         return "other_agent"
-    return None if indexer.upgrade is None else "older_version"
+    return "older_version" if indexer.is_only_read else None

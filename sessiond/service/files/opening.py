@@ -144,7 +144,7 @@ class SessionOpener:
         try:
             known = self._records.known(session_id)
             if (upgrade := indexer.upgrade) is not None:
-                journal.translate(upgrade.again, upgrade.take)
+                journal.translate(upgrade.again, upgrade.take, upgrade.spelled)
             opened = self._profile.assembly.opened(path, session_id, known, journal, indexer)
             if not journal.is_writable and opened.unwritable is None:
                 opened.unwritable = "not_writable"

@@ -77,6 +77,11 @@ class Indexer:
         return upgrade if upgrade is not None and upgrade.is_older else None
 
     @property
+    def is_only_read(self) -> bool:
+        """True for a file of an older version that is not appended to."""
+        return self.upgrade is not None and self.upgrade.spelled is None
+
+    @property
     def dialect(self) -> Dialect:
         """The file's dialect. Raises SessionCorrupt when there was no header."""
         if self._dialect is None:

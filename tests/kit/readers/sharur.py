@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Loaded", "Unreadable", "load"]
+__all__ = ["Loaded", "Unreadable", "load", "load_flat"]
 
 TOKEN_MAX = 64 * 1024
 TEXTS = (
@@ -78,6 +78,24 @@ def load(data: bytes, leaf: str = "") -> Loaded:
     )
     fold(found, path_to(with_id, found.leaf))
     return found
+
+
+def load_flat(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the header and the messages of a file, as sharur read them before it had a tree."""
+    header, *lines = [json.loads(line) for line in scan(data)]
+    if header.get("kind") != "header":
+        raise Unreadable("no header")
+    for line in lines:
+        for name in ("kind", "role", "content"):
+            must(line, name, str)
+        must(line, "raw", dict)
+    messages = [line for line in lines if line.get("kind") == "message"]
+    if any(
+        (one["role"], one["content"]) != (one["raw"]["role"], one["raw"]["content"])
+        for one in messages
+    ):
+        raise Unreadable("a message that is another one in full")
+    return header, [one["raw"] for one in messages]
 
 
 def scan(data: bytes) -> list[bytes]:

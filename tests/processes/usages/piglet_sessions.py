@@ -124,14 +124,17 @@ def older_files_are_read_and_brought_up_by_a_copy(walk: Walk) -> None:
     old.write_bytes((SAMPLES / "piglet-legacy.jsonl").read_bytes())
     before = old.read_bytes()
     info = client.open(path=str(old))
-    assert (info.read_only_reason, info.leaf_id, info.problems) == ("older_version", "cafe0001", 1)
+    assert (info.read_only_reason, info.leaf_id, info.problems) == (None, "cafe0001", 1)
     assert client.build_context(info.id).messages == PigletFile(before).messages()
-    with walk.refused("session_read_only"):
-        client.append(info.id, message=PIGLET.user("x"))
-    made = client.import_(path=str(old))
+    client.append(info.id, message=PIGLET.user("x"))
+    after = old.read_bytes()
+    assert after.startswith(before)
+    theirs = PigletFile(after)
+    assert (theirs.messages()[-1]["content"], theirs.path()[-1].parent) == ("x", "cafe0001")
+    made = client.import_(content=before.decode())
     walk.follow(made.session)
     names = [row.entry["id"] for row in client.path(made.session.id).entries]
     assert names == ["L0", "L1", "L2", "cafe0001"]
     assert made.report["dropped"] == 1
     client.append(made.session.id, message=PIGLET.user("goes on"))
-    assert old.read_bytes() == before
+    assert old.read_bytes() == after

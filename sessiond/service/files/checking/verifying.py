@@ -193,7 +193,7 @@ def verification_of(found: FileSurvey) -> Verification:
     """Return the verification of a file that sessiond may write to."""
     made = verified(found.indexer, lines=found.lines, size=found.size)
     damaged = found.indexer.session.read_only_line is not None
-    is_read_only = damaged or found.indexer.upgrade is not None
+    is_read_only = damaged or found.indexer.is_only_read
     return structs.replace(
         made, repairable=found.is_native and found.damaged, read_only=is_read_only
     )
