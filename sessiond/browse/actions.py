@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -69,7 +70,11 @@ class Acting(View):
 
     def action_fork(self) -> None:
         """Make a session of the path to the entry."""
-        self._change(self._fork)
+        self.make_copy("fork")
+
+    def make_copy(self, word: str) -> None:
+        """Make a session of the path to the target; `word` says what a person calls that."""
+        self._change(partial(self._fork, word=word))
 
     def action_merge(self) -> None:
         """Bring the work of another session into this session."""
@@ -85,7 +90,7 @@ class Acting(View):
 
     def action_rebase(self) -> None:
         """Say where a rebase begins."""
-        self.say("a rebase begins in a tree: open the session with Enter, then press R")
+        self.say("a rebase begins in a list or a tree: go back with Esc, then press R")
 
     def _change(
         self,
@@ -117,9 +122,9 @@ class Acting(View):
         moved = await client.branch(target.session_id, target.entry_id, **options)
         self.browser.say(f"head {moved.head} stands at {short_id(moved.leaf_id or 'the start')}")
 
-    async def _fork(self, client: Client, target: Target) -> None:
+    async def _fork(self, client: Client, target: Target, word: str) -> None:
         hint = "A new session of the path to here. Title of the new session (may be empty):"
-        title = await self._ask(f"Fork {target.named()}", hint)
+        title = await self._ask(f"{word.capitalize()} {target.named()}", hint)
         if title is None:
             return
         options: dict[str, Any] = {"title": title} if title.strip() else {}
@@ -127,7 +132,7 @@ class Acting(View):
             options["at"] = target.entry_id
         made = await client.fork(target.session_id, timeout=UNTIL_SILENT, **options)
         self.browser.show_tree(made.id)
-        self.browser.say(f"this is the fork, session {short_id(made.id)}; Esc goes back")
+        self.browser.say(f"this is the {word}, session {short_id(made.id)}; Esc goes back")
 
     async def _merge(self, client: Client, target: Target) -> None:
         question = "Merge which session into this one?"

@@ -34,6 +34,8 @@ _SECTIONS: Final[Sequence[tuple[str, Sequence[Key]]]] = (
         (
             ("Tab", "the forest, which session came from which; again: the list"),
             ("a", "sessions of all projects; again: those of this folder"),
+            ("B", "branch: a new session that goes on at the end of the session"),
+            ("R", "rebase: choose entries of the session for a new session"),
         ),
     ),
     (

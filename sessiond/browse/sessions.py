@@ -13,6 +13,7 @@ from textual.worker import Worker
 from sessiond.browse.actions import Acting, Target
 from sessiond.browse.advice import advice
 from sessiond.browse.bars import Key
+from sessiond.browse.picker import RebaseView
 from sessiond.browse.rows import Line, Rows
 from sessiond.browse.session_lines import forest_line, list_line
 from sessiond.browse.tasks import begin
@@ -38,7 +39,7 @@ class SessionsView(Acting, View):
 
     KEYS: ClassVar[Sequence[Key]] = (
         *(("Enter", "open"), ("Tab", "forest"), ("a", "all"), ("F", "fork"), ("E", "export")),
-        *(("/", "search"), ("M", "merge")),
+        *(("/", "search"), ("M", "merge"), ("B", "branch"), ("R", "rebase")),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "forest", "forest", show=False),
@@ -75,6 +76,16 @@ class SessionsView(Acting, View):
         """Return the session at the cursor."""
         item = self.rows.current
         return None if item is None else Target(_id_of(item), None)
+
+    def action_branch(self) -> None:
+        """Make a child of the session that goes on at its end, as sharur branches."""
+        self.make_copy("branch")
+
+    def action_rebase(self) -> None:
+        """Choose entries of the session for a new one."""
+        item = self.rows.current
+        if item is not None:
+            self.browser.open(RebaseView(_id_of(item), None))
 
     def action_forest(self) -> None:
         """Show the forest in place of the list, or the list again."""

@@ -223,11 +223,48 @@ async def test_a_key_that_needs_an_entry_says_so_in_the_list(
     await conversation(client, TEXTS)
     async with browsing(server.socket_path, session_id=None) as screen:
         await screen.shows("Fix the clock")
-        for key in ("B", "L"):
-            await screen.press(key)
-            await screen.shows("put the cursor on an entry first")
+        await screen.press("L")
+        await screen.shows("put the cursor on an entry first")
+
+
+@pytest.mark.parametrize("way", ["list", "forest"])
+async def test_b_in_the_list_makes_a_child_that_goes_on_at_the_end(
+    server: Daemon, client: Client, way: str
+) -> None:
+    await conversation(client, TEXTS)
+    before = await heads(client)
+    async with browsing(server.socket_path, session_id=None) as screen:
+        await screen.shows("Fix the clock")
+        if way == "forest":
+            await screen.press("tab")
+            await screen.shows("Forest of")
+        await screen.press("B")
+        await screen.shows("Branch session")
+        await screen.type("Another way")
+        await screen.shows("Tree of Another way", "▶ assistant: Fixed.", "this is the branch")
+        await screen.press("escape")
+        await screen.shows("2 sessions")
+    made = await newest(client)
+    assert ((await client.get(made)).lineage or {})["parent_id"] == SESSION
+    assert await messages(client, made) == list(TEXTS)
+    assert await heads(client) == before
+
+
+@pytest.mark.parametrize("way", ["list", "forest"])
+async def test_r_in_the_list_rebases_the_session(server: Daemon, client: Client, way: str) -> None:
+    await conversation(client, TEXTS)
+    async with browsing(server.socket_path, session_id=None) as screen:
+        await screen.shows("Fix the clock")
+        if way == "forest":
+            await screen.press("tab")
+            await screen.shows("Forest of")
         await screen.press("R")
-        await screen.shows("a rebase begins in a tree")
+        await screen.shows("0 of 4 chosen")
+        await screen.press("space", "up", "up", "up", "space", "enter")
+        await screen.shows("this is the new session", "▶ assistant: Fixed.")
+        await screen.press("escape")
+        await screen.shows("2 sessions")
+    assert await messages(client, await newest(client)) == ["Why is it late?", "Fixed."]
 
 
 async def test_a_refusal_is_one_line_with_what_to_do(server: Daemon, client: Client) -> None:
