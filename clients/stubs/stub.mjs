@@ -72,23 +72,17 @@ export const call = async (method, params) => { for await (const result of excha
 /** Store a message exactly once: every try has the same entry id, so the daemon knows a repetition. */
 export const append = (session_id, message) =>
   call("session/append", { session_id, entry: { type: "message", id: crypto.randomUUID(), message } });
-
 /** Return what a model is sent; a context that is larger than an answer comes by pages. */
 export async function context(session_id) {
-  const params = { session_id };
-  const ask = () => call("session/build_context", params);
+  const ask = (page) => call("session/build_context", { session_id, ...page });
   try { return await ask(); } catch (error) { if (!error.cause?.data.pages) throw error; }
-  params.limit = 10_000;
-  const { next_cursor, ...whole } = await ask();
-  for (params.cursor = next_cursor; params.cursor; ) {
-    const page = await ask();
-    whole.messages.push(...page.messages);
-    whole.sources.push(...page.sources);
-    params.cursor = page.next_cursor;
+  const { next_cursor, ...whole } = await ask({ limit: 10_000 });
+  for (let page, cursor = next_cursor; cursor; cursor = page.next_cursor) {
+    page = await ask({ limit: 10_000, cursor });
+    for (const name of ["messages", "sources"]) whole[name].push(...page[name]);
   }
   return whole;
 }
-
 /** Yield every event behind the cursor, once and in order, also over restarts of the daemon. */
 export async function* watch(session_id, cursor = { seq: 0 }) {
   const params = { session_id, after: cursor };
@@ -104,5 +98,13 @@ if (realpathSync(process.argv[1] ?? ".") === import.meta.filename) {
   if (command === "append" && word) show(await append(session_id, { role: "user", content: word }));
   else if (command === "context") show(await context(session_id));
   else if (command === "watch") for await (const event of watch(session_id, word && JSON.parse(word))) show(event);
-  else throw new Error("usage: stub.mjs append SESSION TEXT | watch SESSION [CURSOR] | context SESSION");
+  else if (command === "create" && session_id) // or open the session that has the id
+    show(await call("session/create", { session_id, cwd: process.cwd(), persist: "immediate", if_exists: "open" }));
+  else if (command === "branch" && word) { // from where main is now: a try behind one that was done is refused
+    const { session: { leaf_id } } = await call("session/get", { session_id });
+    show(await call("session/branch", { session_id, entry_id: word, expected: { leaf_id } }));
+  } else if (command === "compact" && session_id) // without a summary the daemon has one written
+    show(await call("session/compact", { session_id, summary: word, idempotency_key: crypto.randomUUID() }));
+  else throw new Error("usage: stub.mjs append SESSION TEXT | watch SESSION [CURSOR] | context SESSION" +
+    " | create SESSION | branch SESSION ENTRY | compact SESSION [SUMMARY]");
 }

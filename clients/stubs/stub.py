@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """A client of sessiond in one file, to copy and own: Python 3.10, standard library only.
-Usage: stub.py append SESSION TEXT | watch SESSION [CURSOR] | context SESSION"""
+Usage: stub.py append SESSION TEXT | watch SESSION [CURSOR] | context SESSION
+       | create SESSION | branch SESSION ENTRY | compact SESSION [SUMMARY]"""
 
-import json, os, re, socket, struct, subprocess, sys, time
+import functools, json, os, re, socket, struct, subprocess, sys, time
 
 VERSION = "0.1.1"  # of the daemon that this file was made for
 HELLO = b'{"id":0,"method":"initialize","params":{}}\n'
-told = {VERSION}
 
 
+@functools.cache
 def tell_another(version):
     """Say once that the daemon is of another version than this file."""
-    if version not in told:
-        told.add(version)
+    if version != VERSION:
         ours, theirs = (list(map(int, re.findall(r"\d+", one))) for one in (VERSION, version))
         age = f"{'newer' if theirs > ours else 'older'} ({version}) than this stub ({VERSION})"
         print(f"the running daemon is {age}: `sessiond restart` replaces it", file=sys.stderr)
@@ -52,25 +52,26 @@ def exchange(method, params):
         time.sleep(min(0.1 * 2**failures, 3))
 
 
+def ask(method, session_id, **params):
+    """Return the result of a request that is safe to send again."""
+    return next(exchange(method, {"session_id": session_id, **params}))
+
+
 def append(session_id, message):
-    """Store a message exactly once: each try has the same entry id, so a repetition is known."""
-    entry = {"type": "message", "id": os.urandom(16).hex(), "message": message}
-    return next(exchange("session/append", {"session_id": session_id, "entry": entry}))
+    """Store a message exactly once: each try has the same key, so a repetition is known."""
+    return ask("session/append", session_id, message=message, idempotency_key=os.urandom(16).hex())
 
 
 def context(session_id):
     """Return what a model is sent; a context that is larger than an answer comes by pages."""
-    params = {"session_id": session_id}
     try:
-        return next(exchange("session/build_context", params))
+        return ask("session/build_context", session_id)
     except RuntimeError as error:
         if not error.args[0]["data"].get("pages"):
             raise
-    params["limit"] = 10_000
-    whole = page = next(exchange("session/build_context", params))
-    while page["next_cursor"]:
-        params["cursor"] = page["next_cursor"]
-        page = next(exchange("session/build_context", params))
+    whole = page = ask("session/build_context", session_id, limit=10_000)
+    while cursor := page["next_cursor"]:
+        page = ask("session/build_context", session_id, limit=10_000, cursor=cursor)
         whole["messages"] += page["messages"]
         whole["sources"] += page["sources"]
     return {name: value for name, value in whole.items() if name != "next_cursor"}
@@ -89,11 +90,21 @@ if __name__ == "__main__":
     sys.tracebacklimit = 0  # an error is one line
     match sys.argv[1:]:
         case ["append", session, text]:
-            print(json.dumps(append(session, {"role": "user", "content": text})))
+            results = [append(session, {"role": "user", "content": text})]
         case ["watch", session, *cursor]:
-            for message in watch(session, json.loads(*cursor or ['{"seq": 0}'])):
-                print(json.dumps(message), flush=True)
+            results = watch(session, json.loads(*cursor or ['{"seq": 0}']))
         case ["context", session]:
-            print(json.dumps(context(session)))
+            results = [context(session)]
+        case ["create", session]:  # or open the session that has the id
+            here = {"cwd": os.getcwd(), "persist": "immediate"}
+            results = [ask("session/create", session, if_exists="open", **here)]
+        case ["branch", session, entry]:  # refused behind a try that was done
+            here = {"leaf_id": ask("session/get", session)["session"]["leaf_id"]}
+            results = [ask("session/branch", session, entry_id=entry, expected=here)]
+        case ["compact", session, *summary]:  # without a summary the daemon has one written
+            key, given = os.urandom(16).hex(), {"summary": summary[0]} if summary else {}
+            results = [ask("session/compact", session, idempotency_key=key, **given)]
         case _:
             sys.exit(__doc__)
+    for result in results:
+        print(json.dumps(result), flush=True)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A client of sessiond in one file, to copy and own: a POSIX shell and socat.
 # Usage: stub.sh append SESSION TEXT | watch SESSION [CURSOR] | context SESSION | call METHOD PARAMS
+#        | create SESSION | branch SESSION ENTRY | compact SESSION [SUMMARY]
 socat -V >/dev/null && socket=${SESSIOND_SOCKET:-$(sessiond sockname)} || exit
 case $socket in /*) ;; *) socket=$PWD/$socket ;; esac
 version=0.1.1 told=0.1.1 # of the daemon that this file was made for, and the one that was told of last
@@ -79,13 +80,19 @@ watch() { # watch SESSION CURSOR: print every event behind the cursor, once and 
         done
     done
 }
+id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') session="\"session_id\":$(quote "${2-}")"
 case ${1-}:$# in
 append:3) # every try has the same entry id, so the daemon knows a repetition
-    id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
     entry="{\"type\":\"message\",\"id\":\"$id\",\"message\":{\"role\":\"user\",\"content\":$(quote "$3")}}"
-    call session/append "{\"session_id\":$(quote "$2"),\"entry\":$entry}" ;;
+    call session/append "{$session,\"entry\":$entry}" ;;
 watch:[23]) watch "$2" "${3:-"{\"seq\":0}"}" ;;
 context:2) context "$2" ;;
 call:3) call "$2" "$3" ;;
-*) sed -n 3p "$0" >&2; exit 2 ;;
+create:2) call session/create "{$session,\"cwd\":$(quote "$PWD"),\"persist\":\"immediate\",\"if_exists\":\"open\"}" ;;
+branch:3) # from where main is now: a try behind one that was done is refused
+    here=$(call session/get "{$session}") && here=${here#*'"leaf_id":'} &&
+        call session/branch "{$session,\"entry_id\":$(quote "$3"),\"expected\":{\"leaf_id\":${here%%,*}}}" ;;
+compact:[23]) # without a summary the daemon has one written
+    call session/compact "{$session,\"idempotency_key\":\"$id\"${3+",\"summary\":$(quote "$3")"}}" ;;
+*) sed -n 3,4p "$0" >&2; exit 2 ;;
 esac

@@ -532,7 +532,99 @@ def test_a_context_is_the_one_that_the_python_client_gets(
     assert len(got["messages"]) == 3
 
 
-@pytest.mark.parametrize("words", [["append", "hi"], ["watch"], ["context"]], ids=lambda w: w[0])
+def test_a_stub_makes_a_session_once_in_the_folder_where_it_runs(
+    stub: list[str], environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / 'a "folder" of 日本'
+    folder.mkdir()
+    for created in (True, False):
+        done = subprocess.run(
+            [*stub, "create", SESSION],
+            env={**environment, "PWD": str(folder)},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=True,
+        )
+        answer = json.loads(done.stdout)
+        assert (answer["created"], answer["session"]["cwd"]) == (created, str(folder))
+    with python_client(environment) as client:
+        assert [one.id for one in client.list().sessions] == [SESSION]
+
+
+def test_a_stub_moves_main_and_compacts(stub: list[str], environment: Mapping[str, str]) -> None:
+    said([*stub, "create", SESSION], environment)
+    first, *_ = [said([*stub, "append", SESSION, text], environment) for text in ("a", "b", "c")]
+    moved = said([*stub, "branch", SESSION, first["leaf_id"]], environment)
+    assert (moved["head"], moved["leaf_id"]) == ("main", first["leaf_id"])
+    with python_client(environment) as client:
+        assert client.get(SESSION).leaf_id == first["leaf_id"]
+    said([*stub, "append", SESSION, "d"], environment)
+    said([*stub, "compact", SESSION, TEXT], environment)
+    (message,) = said([*stub, "context", SESSION], environment)["messages"]
+    assert message["summary"] == TEXT
+    # Without a summary the daemon would have one written, and here nobody writes any.
+    for text in ("e", "f " * 45_000, "g " * 45_000):
+        said([*stub, "append", SESSION, text], environment)
+    done = run([*stub, "compact", SESSION], environment)
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert "summarizer_unavailable" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["branch", "compact"])
+def test_a_change_whose_answer_is_lost_is_not_done_twice(
+    command: str, stub: list[str], environment: Mapping[str, str], home: Path, socket_path: Path
+) -> None:
+    """The test hands the change on to the daemon, kills the daemon, and gives no answer."""
+    daemon = Daemon(socket_path.with_name("real"), home / "data")
+    environment = {**environment, "SESSIOND_SOCKET": str(socket_path)}
+    with stopped_at_the_end(environment, daemon), socket.socket(socket.AF_UNIX) as listener:
+        daemon.start()
+        with daemon.connect() as link:
+            link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+            rows = [{"role": "user", "content": text} for text in "ab"]
+            made = [link.ask("append", session_id=SESSION, message=one) for one in rows]
+        words = {"branch": made[0]["leaf_id"], "compact": "Short."}
+        listener.bind(str(socket_path))
+        listener.listen()
+        process = subprocess.Popen(
+            [*stub, command, SESSION, words[command]],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            if command == "branch":
+                with listener.accept()[0] as connection, daemon.connect() as link:
+                    link.send(request_on(connection))
+                    spelled = json.dumps(link.message(), separators=(",", ":"))
+                    connection.sendall(spelled.encode() + b"\n")
+            with listener.accept()[0] as connection, daemon.connect() as link:
+                link.send(request_on(connection))
+                assert "result" in link.message()
+                daemon.end(signal.SIGKILL)
+                listener.close()
+                socket_path.unlink()
+            answer, refusal = process.communicate(timeout=PATIENCE_SECONDS)
+        with python_client(environment) as client:
+            entries = client.entries(SESSION).entries
+            kinds = [row.entry["type"] for row in entries]
+            assert len(kinds) == 3
+            if command == "branch":
+                assert (process.returncode != 0, answer) == (True, "")
+                assert "precondition_failed" in refusal
+                assert client.get(SESSION).leaf_id == made[0]["leaf_id"]
+            else:
+                assert json.loads(answer)["entry"]["id"] == entries[-1].entry["id"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["append", "hi"], ["watch"], ["context"], ["branch", "an-entry"], ["compact"]],
+    ids=lambda w: w[0],
+)
 def test_a_session_that_is_not_there_is_an_error_that_says_so(
     stub: list[str], environment: Mapping[str, str], words: list[str]
 ) -> None:
