@@ -92,7 +92,8 @@ class Remembered:
 
     def _prune(self, kept: int, *, force: bool) -> int:
         too_long = self.tokens_since_prune > _TOKENS_MAX
-        if not (force or too_long or self.decision_count > kept):
+        too_many = max(self.decision_count, len(self.decisions)) > kept
+        if not (force or too_long or too_many):
             return 0
         self.decisions = self.decisions[-kept:] if kept else []
         if too_long:
