@@ -10,10 +10,12 @@ import jsonschema
 import msgspec
 from mcp import types
 
+from sessiond.by_now import by_now
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_of_path
 from sessiond.mcp.tools import READING, WRITING
 from sessiond_client import Client, RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
+from sessiond_client.generated.results import LookProgress, SearchAnswer, SessionPage
 
 __all__ = ["ask", "call_tool", "next_step", "refusal", "session_facts"]
 
@@ -75,15 +77,23 @@ def refusal(text: str) -> types.CallToolResult:
 
 async def _list(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
-    page = await client.list(**asked)
+    page = await by_now(client, SessionPage, "session/list", **asked)
     shown = [session_facts(info) for info in page.sessions]
-    return {"sessions": shown, "next_cursor": page.next_cursor}
+    return {"sessions": shown, "next_cursor": page.next_cursor} | _unfinished(page.looking)
 
 
 async def _search(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
-    found = await client.search(**asked)
-    return {"hits": [msgspec.to_builtins(hit) for hit in found]}
+    found = await by_now(client, SearchAnswer, "session/search", **asked)
+    return {"hits": msgspec.to_builtins(found.hits)} | _unfinished(found.looking)
+
+
+def _unfinished(looking: LookProgress | None) -> dict[str, Any]:
+    """Return what says that sessions are still being read; nothing behind their end."""
+    if looking is None:
+        return {}
+    more = "more sessions are being read: the same call finds more in a moment"
+    return {"looking": msgspec.to_builtins(looking) | {"note": more}}
 
 
 async def _read(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:

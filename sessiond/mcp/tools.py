@@ -41,7 +41,8 @@ _MORE: Final = {"type": ["string", "null"]}
 READING: Final = (
     _tool(
         "list_sessions",
-        "List sessions, newest first. Use this to find a session by title, folder or agent.",
+        "List sessions, newest first. Use this to find a session by title, folder or agent."
+        " `looking` says that older ones are still being read.",
         {},
         {"cwd": _TEXT, "query": _TEXT, "agent": _TEXT, "cursor": _TEXT}
         | {"limit": {"type": "integer", "minimum": 1, "maximum": 100}},
@@ -50,7 +51,7 @@ READING: Final = (
     _tool(
         "search_sessions",
         "Find entries that hold all words of the query in a message, in the arguments of a tool's"
-        " call or in its output, best first. Quotes make a phrase.",
+        " call or in its output, best first. Quotes make a phrase. `looking` says that sessions are still being read.",
         {"query": _TEXT},
         {
             "session_id": _ID,
