@@ -8,6 +8,7 @@ package reads no sessions and does not know the service; it asks through `sessio
     resources.py  the lists and the contents of resources
     tools.py      names, descriptions and schemas of the tools
     calls.py      the calls of tools
+    arguments.py  what is wrong with the arguments of a call, and an example
     watching.py   notifications, at most one unsent for each URI
     pages.py      pages of a session: text of bounded size
     uris.py       the URIs of resources

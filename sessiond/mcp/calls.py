@@ -6,11 +6,11 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import jsonschema
 import msgspec
 from mcp import types
 
 from sessiond.by_now import by_now
+from sessiond.mcp.arguments import faults, wrong
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_of_path
 from sessiond.mcp.tools import READING, WRITING
 from sessiond_client import Client, RpcError, SessiondClientError
@@ -21,24 +21,35 @@ __all__ = ["ask", "call_tool", "next_step", "refusal", "session_facts"]
 
 LIST_DEFAULT: Final = 20
 
+# Params of the protocol that are arguments of other names.
+_ARGUMENTS: Final = {"entry_id": "upto", "message": "text", "expected": "expected_leaf"}
+
 Arguments = Mapping[str, Any]
 
 
 async def call_tool(client: Client, name: str, given: Arguments, **options: Any) -> Any:
     """Return the result of a tool call. `options` go with each question to the daemon."""
-    (tool,) = (tool for tool in (*READING, *WRITING) if tool.name == name)
-    try:
-        jsonschema.validate(dict(given), tool.input_schema)
-    except jsonschema.ValidationError as error:
-        where = "/".join(str(word) for word in error.absolute_path) or "the arguments"
-        return refusal(f"wrong argument: {where} breaks the rule {error.validator!r}")
+    (schema,) = (tool.input_schema for tool in (*READING, *WRITING) if tool.name == name)
+    if (said := faults(name, schema, given)) is not None:
+        return refusal(said)
     try:
         result = await ask(client, name, given, **options)
     except SessiondClientError as error:
-        return refusal(f"{error}; {next_step(error)}")
+        if isinstance(error, RpcError) and (argument := _argument(error, schema)) in given:
+            said = f"is refused: {error.message}"
+            if error.kind != "invalid_params":
+                said += f"; {next_step(error)}"
+            return refusal(wrong(name, schema, {argument: said}))
+        return refusal(f"{name}: {error}; {next_step(error)}")
     text = result.get("text") or json.dumps(result, ensure_ascii=False)
     shown: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=shown, structured_content=result)
+
+
+def _argument(error: RpcError, schema: Mapping[str, Any]) -> str:
+    """Return the argument of a tool whose value the daemon does not take; "" if none is the cause."""
+    path = str(error.data.get("path")).partition(".")[0]
+    return path if path in schema["properties"] else _ARGUMENTS.get(path, "")
 
 
 async def ask(client: Client, name: str, given: Arguments, **options: Any) -> dict[str, Any]:

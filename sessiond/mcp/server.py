@@ -118,7 +118,10 @@ class _Handlers:
         return server
 
     async def _list_tools(self, _: _Context, __: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[*READING, *(WRITING if self._may_write else ())])
+        return types.ListToolsResult(tools=self._tools())
+
+    def _tools(self) -> list[types.Tool]:
+        return [*READING, *(WRITING if self._may_write else ())]
 
     async def _call_tool(
         self, context: _Context, params: types.CallToolRequestParams
@@ -126,8 +129,10 @@ class _Handlers:
         if not self._may_write and params.name in {tool.name for tool in WRITING}:
             text = f"{params.name} is refused: start the server as `sessiond mcp --write`"
             return refusal(text)
-        if params.name not in {tool.name for tool in (*READING, *WRITING)}:
-            raise MCPError(types.INVALID_PARAMS, "no tool has this name; tools/list names them")
+        names = [tool.name for tool in self._tools()]
+        if params.name not in names:
+            text = f"no tool has this name; there are {', '.join(names)}"
+            raise MCPError(types.INVALID_PARAMS, text)
         async with _progress(context) as options:
             result: types.CallToolResult = await call_tool(
                 self._client, params.name, params.arguments or {}, **options
