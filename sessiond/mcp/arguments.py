@@ -19,7 +19,8 @@ _KINDS: Final = {"string": "a text", "integer": "an integer"}
 def faults(name: str, schema: Schema, given: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the arguments of a call by the schema of its tool; None if they fit."""
     known, said = schema["properties"], dict[str, str]()
-    for error in jsonschema.Draft202012Validator(schema).iter_errors(dict(given)):
+    rules: Any = jsonschema.Draft202012Validator(schema)
+    for error in rules.iter_errors(dict(given)):
         match error.validator:
             case "required":
                 missing = (one for one in schema["required"] if one not in given)

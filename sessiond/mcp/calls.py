@@ -17,12 +17,18 @@ from sessiond_client import Client, RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
 from sessiond_client.generated.results import LookProgress, SearchAnswer, SessionPage
 
-__all__ = ["ask", "call_tool", "next_step", "refusal", "session_facts"]
+__all__ = ["ask", "call_tool", "next_step", "refusal", "refused", "session_facts"]
 
 LIST_DEFAULT: Final = 20
 
 # Params of the protocol that are arguments of other names.
-_ARGUMENTS: Final = {"entry_id": "upto", "message": "text", "expected": "expected_leaf"}
+_ARGUMENTS: Final = {
+    "entry_id": "upto",
+    "message": "text",
+    "expected": "expected_leaf",
+    "query": "question",
+    "ref": "session",
+}
 
 Arguments = Mapping[str, Any]
 
@@ -35,15 +41,22 @@ async def call_tool(client: Client, name: str, given: Arguments, **options: Any)
     try:
         result = await ask(client, name, given, **options)
     except SessiondClientError as error:
-        if isinstance(error, RpcError) and (argument := _argument(error, schema)) in given:
-            said = f"is refused: {error.message}"
-            if error.kind != "invalid_params":
-                said += f"; {next_step(error)}"
-            return refusal(wrong(name, schema, {argument: said}))
-        return refusal(f"{name}: {error}; {next_step(error)}")
+        return refusal(refused(name, schema, given, error))
     text = result.get("text") or json.dumps(result, ensure_ascii=False)
     shown: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=shown, structured_content=result)
+
+
+def refused(
+    name: str, schema: Mapping[str, Any], given: Arguments, error: SessiondClientError
+) -> str:
+    """Return why the daemon refuses a call of a tool or a prompt, and what a caller can do about it."""
+    if not isinstance(error, RpcError) or (argument := _argument(error, schema)) not in given:
+        return f"{name}: {error}; {next_step(error)}"
+    said = f"is refused: {error.message}"
+    if error.kind != "invalid_params":
+        said += f"; {next_step(error)}"
+    return wrong(name, schema, {argument: said})
 
 
 def _argument(error: RpcError, schema: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ class Lines:
         self.input = run.stdin
         self.output = run.stdout
         self.told: list[Json] = []
+        self.hello: Json = {}
         self._last_id = 0
 
     def write(self, *bodies: Json) -> list[int]:
@@ -93,8 +94,10 @@ class Lines:
 
 
 @contextmanager
-def lines(daemon: Daemon, *options: str, socket: Path | None = None) -> Iterator[Lines]:
-    """Start the server, and say hello."""
+def lines(
+    daemon: Daemon, *options: str, socket: Path | None = None, hello: bool = True
+) -> Iterator[Lines]:
+    """Start the server, and say hello as clients of older versions do."""
     with subprocess.Popen(
         [SESSIOND, "mcp", "--no-start", "--socket", str(socket or daemon.socket_path), *options],
         stdin=subprocess.PIPE,
@@ -103,10 +106,12 @@ def lines(daemon: Daemon, *options: str, socket: Path | None = None) -> Iterator
         env=dict(daemon.environment),
     ) as run:
         one = Lines(run)
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
-        one.ask("initialize", **hello, clientInfo={"name": "bare", "version": "1"})
-        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        one.input.write(json.dumps(note).encode() + b"\n")
+        if hello:
+            said = {"protocolVersion": "2025-06-18", "capabilities": {}}
+            said["clientInfo"] = {"name": "bare", "version": "1"}
+            one.hello = one.ask("initialize", **said)["result"]
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            one.input.write(json.dumps(note).encode() + b"\n")
         try:
             yield one
         finally:
