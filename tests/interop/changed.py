@@ -29,6 +29,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
         "scripted",
         "test_client_alone.py",
         "test_conformance.py::test_the_clients_pass",
+        "test_distributions.py",
         "test_python_client_daemon.py",
         "test_python_client_elsewhere.py",
         "test_python_client_leases.py",
