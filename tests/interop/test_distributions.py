@@ -155,3 +155,19 @@ def test_one_distribution_of_the_checkout_has_each_package() -> None:
         if not {".venv", "node_modules", ".bench"} & set(path.relative_to(REPOSITORY).parts)
     ]
     assert projects == [REPOSITORY / "pyproject.toml"]
+
+
+def test_what_the_pages_make_in_a_checkout_is_ignored() -> None:
+    made = [
+        *("ENV/pyvenv.cfg", "venv/pyvenv.cfg", "env/pyvenv.cfg", ".venv/pyvenv.cfg"),
+        *("clients/typescript/sessiond-client-0.1.1.tgz", "clients/typescript/dist/index.js"),
+        *("clients/typescript/node_modules/x/index.js", "clients/vscode/dist/sessiond.vsix"),
+    ]
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", *made],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == made
