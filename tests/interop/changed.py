@@ -41,7 +41,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
     "clients/typescript": ["typescript_client", "test_typescript.py"],
     "clients/vscode": ["vscode"],
     "sessiond/browse": ["browse"],
-    "sessiond/lsp": ["lsp", "test_pygls.py"],
+    "sessiond/lsp": ["lsp", "neovim/test_language_server.py", "test_pygls.py"],
     "sessiond/mcp": ["mcp"],
     "tests/conformance": ["test_conformance_mistakes.py"],
 }
