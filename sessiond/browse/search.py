@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import anyio
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
@@ -19,14 +20,18 @@ from sessiond.browse.entry import EntryView
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
 from sessiond.browse.words import line_of, short_id
+from sessiond.by_now import by_now
 from sessiond.moments import MOMENT_HINT, moment
-from sessiond.visible import counted, hit_text
+from sessiond.visible import counted, files_read, hit_text
 from sessiond_client import Client
-from sessiond_client.generated.results import Hit
+from sessiond_client.generated.results import Hit, SearchAnswer
 
 __all__ = ["SearchView"]
 
 _HITS_MAX: Final = 500
+# Each answer reads the lines of its hits again.
+_REST_SECONDS: Final = 0.5
+_NO_HIT: Final = "no entry holds all words; the last letters of a word may be missing"
 _FILTER: Final = r'(?<!\S)(role|tool|project|since):([^\s"]+)'
 
 
@@ -55,6 +60,7 @@ class SearchView(View):
         self.is_one = session is not None
         self._session = session
         self._query = ""
+        self._search_number = 0
 
     def body(self) -> Iterator[Widget]:
         """Yield the line and the hits."""
@@ -113,24 +119,43 @@ class SearchView(View):
         self._words.focus()
 
     async def _search(self, client: Client) -> None:
-        query, is_one = self._query, self.is_one
-        hits, is_cut = await self._hits(client, query, is_one=is_one)
-        if (query, is_one) != (self._query, self.is_one) or not self.is_attached:
-            return
-        self.rows.show(hits, 0)
-        self._show_title(counted(len(hits), "hit", has_more=is_cut))
-        if hits:
-            self.rows.focus()
-        else:
-            self.browser.say("no entry holds all words; the last letters of a word may be missing")
-
-    async def _hits(self, client: Client, query: str, *, is_one: bool) -> tuple[list[Hit], bool]:
-        """Return the hits, and whether there may be more."""
+        """Show the hits in what is read by now, and ask again until all sessions are read."""
+        self._search_number += 1
+        number, query = self._search_number, self._query
         words, filters = _asked(query)
-        if self._session is not None and is_one:
+        if self._session is not None and self.is_one:
             filters["session_id"] = self._session[0]
-        found = await client.search(words, **filters, limit=_HITS_MAX)
-        return found, len(found) == _HITS_MAX
+        filters |= {"query": words, "limit": _HITS_MAX}
+        has_hits = False
+
+        def is_wanted() -> bool:
+            return number == self._search_number and self.is_attached
+
+        while is_wanted():
+            found = await by_now(client, SearchAnswer, "session/search", **filters)
+            if not is_wanted():
+                return
+            self._show(found)
+            # Whoever types other words meanwhile stays at them.
+            if found.hits and not has_hits and self._words.value.strip() == query:
+                self.rows.focus()
+            has_hits = bool(found.hits)
+            if found.looking is None:
+                if not has_hits:
+                    self.browser.say(_NO_HIT)
+                return
+            await anyio.sleep(_REST_SECONDS)
+
+    def _show(self, found: SearchAnswer) -> None:
+        """Show hits, and how far the reading is; the cursor stays at its hit unless it is the first."""
+        hits, looking, current = found.hits, found.looking, self.rows.current
+        kept = None if current is None or self.rows.cursor == 0 else _place(current)
+        self.rows.show(hits, next((at for at, hit in enumerate(hits) if _place(hit) == kept), 0))
+        is_cut = len(hits) == _HITS_MAX
+        said = counted(len(hits), "hit", has_more=is_cut or looking is not None)
+        if looking is not None and looking.total is not None:
+            said += f", {files_read(looking.done, looking.total)}"
+        self._show_title(said)
 
     def _line(self, hit: Hit) -> Line:
         said = hit_text(hit.snippet, hit.tool, checked=hit.checked is not False)
@@ -141,6 +166,10 @@ class SearchView(View):
         one = self._session
         where = f"session {short_id(one[0])}" if one and self.is_one else "all sessions"
         self.title_is(f"Search in {where}", count)
+
+
+def _place(hit: Hit) -> tuple[str, str | None]:
+    return hit.session_id, hit.entry_id
 
 
 def _asked(query: str) -> tuple[str, dict[str, Any]]:

@@ -18,10 +18,11 @@ from sessiond.browse.rows import Line, Rows
 from sessiond.browse.session_lines import forest_line, list_line
 from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
+from sessiond.by_now import by_now
 from sessiond.visible import counted, files_read
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
-from sessiond_client.generated.results import ForestNode, LookProgress, SessionInfo
+from sessiond_client.generated.results import ForestNode, LookProgress, SessionInfo, SessionPage
 
 __all__ = ["SessionsView"]
 
@@ -172,7 +173,7 @@ class SessionsView(Acting, View):
         # A list that was shown whole has room for a new session.
         shown = len(self.rows.items) + (_PAGE if self._next_cursor is None else 0)
         limit = min(_PAGE_MAX, max(_PAGE, shown))
-        page = await client.list(limit=limit, whole=False, **self._scope())
+        page = await by_now(client, SessionPage, "session/list", limit=limit, **self._scope())
         if not self._is_chosen(chosen):
             return False
         self._show(page.sessions, page.next_cursor, page.looking)

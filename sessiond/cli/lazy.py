@@ -116,13 +116,14 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             forget_output()
             status = Status.READER_GONE
-        except OSError as error:
+        except (OSError, ImportError) as error:
             from sessiond.cli.ui.failures import explain, report
 
             forget_output()
             # What standard output does not take may be what a failed command says.
             failure = explain(error)
-            assert failure is not None, "each error of the system is explained"
+            if failure is None:
+                raise
             status = status or report(failure, as_json=False)
         except click.Abort:
             status = Status.INTERRUPTED

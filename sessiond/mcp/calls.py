@@ -6,37 +6,63 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import jsonschema
 import msgspec
 from mcp import types
 
+from sessiond.by_now import by_now
+from sessiond.mcp.arguments import faults, wrong
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_of_path
 from sessiond.mcp.tools import READING, WRITING
 from sessiond_client import Client, RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
+from sessiond_client.generated.results import LookProgress, SearchAnswer, SessionPage
 
-__all__ = ["ask", "call_tool", "next_step", "refusal", "session_facts"]
+__all__ = ["ask", "call_tool", "next_step", "refusal", "refused", "session_facts"]
 
 LIST_DEFAULT: Final = 20
+
+# Params of the protocol that are arguments of other names.
+_ARGUMENTS: Final = {
+    "entry_id": "upto",
+    "message": "text",
+    "expected": "expected_leaf",
+    "query": "question",
+    "ref": "session",
+}
 
 Arguments = Mapping[str, Any]
 
 
 async def call_tool(client: Client, name: str, given: Arguments, **options: Any) -> Any:
     """Return the result of a tool call. `options` go with each question to the daemon."""
-    (tool,) = (tool for tool in (*READING, *WRITING) if tool.name == name)
-    try:
-        jsonschema.validate(dict(given), tool.input_schema)
-    except jsonschema.ValidationError as error:
-        where = "/".join(str(word) for word in error.absolute_path) or "the arguments"
-        return refusal(f"wrong argument: {where} breaks the rule {error.validator!r}")
+    (schema,) = (tool.input_schema for tool in (*READING, *WRITING) if tool.name == name)
+    if (said := faults(name, schema, given)) is not None:
+        return refusal(said)
     try:
         result = await ask(client, name, given, **options)
     except SessiondClientError as error:
-        return refusal(f"{error}; {next_step(error)}")
+        return refusal(refused(name, schema, given, error))
     text = result.get("text") or json.dumps(result, ensure_ascii=False)
     shown: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=shown, structured_content=result)
+
+
+def refused(
+    name: str, schema: Mapping[str, Any], given: Arguments, error: SessiondClientError
+) -> str:
+    """Return why the daemon refuses a call of a tool or a prompt, and what a caller can do about it."""
+    if not isinstance(error, RpcError) or (argument := _argument(error, schema)) not in given:
+        return f"{name}: {error}; {next_step(error)}"
+    said = f"is refused: {error.message}"
+    if error.kind != "invalid_params":
+        said += f"; {next_step(error)}"
+    return wrong(name, schema, {argument: said})
+
+
+def _argument(error: RpcError, schema: Mapping[str, Any]) -> str:
+    """Return the argument of a tool whose value the daemon does not take; "" if none is the cause."""
+    path = str(error.data.get("path")).partition(".")[0]
+    return path if path in schema["properties"] else _ARGUMENTS.get(path, "")
 
 
 async def ask(client: Client, name: str, given: Arguments, **options: Any) -> dict[str, Any]:
@@ -75,15 +101,23 @@ def refusal(text: str) -> types.CallToolResult:
 
 async def _list(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
-    page = await client.list(**asked)
+    page = await by_now(client, SessionPage, "session/list", **asked)
     shown = [session_facts(info) for info in page.sessions]
-    return {"sessions": shown, "next_cursor": page.next_cursor}
+    return {"sessions": shown, "next_cursor": page.next_cursor} | _unfinished(page.looking)
 
 
 async def _search(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
-    found = await client.search(**asked)
-    return {"hits": [msgspec.to_builtins(hit) for hit in found]}
+    found = await by_now(client, SearchAnswer, "session/search", **asked)
+    return {"hits": msgspec.to_builtins(found.hits)} | _unfinished(found.looking)
+
+
+def _unfinished(looking: LookProgress | None) -> dict[str, Any]:
+    """Return what says that sessions are still being read; nothing behind their end."""
+    if looking is None:
+        return {}
+    more = "more sessions are being read: the same call finds more in a moment"
+    return {"looking": msgspec.to_builtins(looking) | {"note": more}}
 
 
 async def _read(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:

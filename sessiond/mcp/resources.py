@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from mcp import types
 
+from sessiond.by_now import by_now
 from sessiond.mcp.calls import ask, session_facts
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, page_of_entries, page_of_path
 from sessiond.mcp.uris import Address, format_uri, parse_uri
 from sessiond.visible import counted
 from sessiond_client import Client
+from sessiond_client.generated.results import SessionPage
 
 __all__ = ["TEMPLATES", "list_resources", "read_resource"]
 
@@ -33,9 +35,15 @@ TEMPLATES: Final = [
 
 
 async def list_resources(client: Client, cursor: str | None) -> types.ListResourcesResult:
-    """Return a page of the sessions; the cursor is the daemon's own."""
+    """Return a page of the sessions; the cursor is the daemon's own.
+
+    The daemon reads the files that were written last first: a full page need not wait for the rest.
+    """
     at: dict[str, Any] = {"cursor": cursor} if cursor else {}
-    page = await client.list(limit=PAGE_SESSIONS, **at)
+    while True:
+        page = await by_now(client, SessionPage, "session/list", limit=PAGE_SESSIONS, **at)
+        if page.looking is None or len(page.sessions) == PAGE_SESSIONS:
+            break
     shown: list[types.Resource] = []
     for info in page.sessions:
         facts = session_facts(info)

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Final, cast
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp import MCPError, stdio_server, types
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
@@ -22,8 +23,11 @@ from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from sessiond import __version__
 from sessiond.build import BUILD
-from sessiond.mcp.calls import call_tool, next_step, refusal
+from sessiond.mcp.arguments import faults
+from sessiond.mcp.calls import call_tool, next_step, refusal, refused
+from sessiond.mcp.prompts import PROMPTS, complete, get_prompt, schema_of
 from sessiond.mcp.resources import TEMPLATES, list_resources, read_resource
+from sessiond.mcp.telling import ClientLog
 from sessiond.mcp.tools import READING, WRITING
 from sessiond.mcp.uris import BadUri, parse_uri
 from sessiond.mcp.watching import LIST_CHANGED, Watch
@@ -33,6 +37,8 @@ from sessiond_client.connect_options import ConnectOptions
 __all__ = ["serve"]
 
 _CALL_SECONDS: Final = 10.0
+
+_LOG: Final = logging.getLogger(__name__)
 
 _Context = ServerRequestContext[Any]
 
@@ -74,7 +80,9 @@ async def _serve(socket: Path, options: ConnectOptions, may_write: bool) -> None
         "on_daemon": _log_another,
     }
     async with connect(socket, **own) as client, anyio.create_task_group() as tasks:
-        server = _Handlers(client, tasks, may_write=may_write).server()
+        log = ClientLog(tasks)
+        logging.getLogger("sessiond").addHandler(log)
+        server = _Handlers(client, tasks, log, may_write=may_write).server()
         async with stdio_server() as (read, write):
             hello = server.create_initialization_options(
                 NotificationOptions(resources_changed=True)
@@ -85,21 +93,42 @@ async def _serve(socket: Path, options: ConnectOptions, may_write: bool) -> None
 
 def _log_another(version: str, build: str) -> None:
     if (text := difference(version, build, BUILD)) is not None:
-        logging.getLogger(__name__).warning("%s", text)
+        _LOG.warning("%s", text)
+
+
+class _Server(Server[Any]):
+    """The SDK's server, which announces what it serves.
+
+    The SDK announces changes of every list to a client of the newest version because one list
+    changes, and a log that this version does not ask for by `logging/setLevel`.
+    """
+
+    def get_capabilities(self, *args: Any, **options: Any) -> types.ServerCapabilities:
+        """Return the capabilities for a version of the protocol."""
+        found = super().get_capabilities(*args, **options)
+        for part in (found.tools, found.prompts):
+            if part is not None:
+                part.list_changed = False
+        if options.get("protocol_version") is not None:
+            found.logging = None
+        return found
 
 
 class _Handlers:
     """Answers to the requests of one client."""
 
-    def __init__(self, client: Client, tasks: Any, *, may_write: bool) -> None:
+    def __init__(
+        self, client: Client, tasks: TaskGroup, log: ClientLog, *, may_write: bool
+    ) -> None:
         self._client = client
         self._tasks = tasks
+        self._log = log
         self._may_write = may_write
         self._watch: Watch | None = None
 
     def server(self) -> Server[Any]:
         """Return the SDK's server with these handlers."""
-        server: Server[Any] = Server(
+        server = _Server(
             "sessiond",
             version=__version__,
             instructions="Sessions of coding agents: list, search and read them in pages.",
@@ -111,6 +140,13 @@ class _Handlers:
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=self._listen,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
+        )
+        # Not among the parameters above, where the SDK warns of what the newest version lacks.
+        server.add_request_handler(
+            "logging/setLevel", types.SetLevelRequestParams, self._take_level
         )
         server.add_notification_handler(
             "notifications/initialized", types.NotificationParams, self._initialized
@@ -118,7 +154,10 @@ class _Handlers:
         return server
 
     async def _list_tools(self, _: _Context, __: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[*READING, *(WRITING if self._may_write else ())])
+        return types.ListToolsResult(tools=self._tools())
+
+    def _tools(self) -> list[types.Tool]:
+        return [*READING, *(WRITING if self._may_write else ())]
 
     async def _call_tool(
         self, context: _Context, params: types.CallToolRequestParams
@@ -126,13 +165,50 @@ class _Handlers:
         if not self._may_write and params.name in {tool.name for tool in WRITING}:
             text = f"{params.name} is refused: start the server as `sessiond mcp --write`"
             return refusal(text)
-        if params.name not in {tool.name for tool in (*READING, *WRITING)}:
-            raise MCPError(types.INVALID_PARAMS, "no tool has this name; tools/list names them")
+        names = [tool.name for tool in self._tools()]
+        if params.name not in names:
+            text = f"no tool has this name; there are {', '.join(names)}"
+            raise MCPError(types.INVALID_PARAMS, text)
         async with _progress(context) as options:
             result: types.CallToolResult = await call_tool(
                 self._client, params.name, params.arguments or {}, **options
             )
+        _LOG.debug("%s: %s", params.name, "refused" if result.is_error else "answered")
         return result
+
+    async def _list_prompts(self, _: _Context, __: object) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[*PROMPTS])
+
+    async def _get_prompt(
+        self, context: _Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        prompt = next((one for one in PROMPTS if one.name == params.name), None)
+        if prompt is None:
+            names = ", ".join(one.name for one in PROMPTS)
+            raise MCPError(types.INVALID_PARAMS, f"no prompt has this name; there are {names}")
+        given, schema = params.arguments or {}, schema_of(prompt)
+        said = faults(prompt.name, schema, given)
+        if said is None:
+            async with _progress(context) as options:
+                try:
+                    return await get_prompt(self._client, prompt.name, given, **options)
+                except SessiondClientError as error:
+                    said = refused(prompt.name, schema, given, error)
+        raise MCPError(types.INVALID_PARAMS, said)
+
+    async def _complete(
+        self, _: _Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        async with _refusals():
+            found = await complete(self._client, params.ref, params.argument)
+        return types.CompleteResult(completion=found)
+
+    async def _take_level(
+        self, context: _Context, params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
+        self._log.begin(context.session)
+        self._log.take_level(params.level)
+        return types.EmptyResult()
 
     async def _list_resources(
         self, _: _Context, params: types.PaginatedRequestParams | None
@@ -164,6 +240,7 @@ class _Handlers:
         return types.EmptyResult()
 
     async def _initialized(self, context: _Context, _: object) -> None:
+        self._log.begin(context.session)
         await self._watch_for(context).add_list()
 
     def _watch_for(self, context: _Context) -> Watch:

@@ -29,6 +29,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
         "scripted",
         "test_client_alone.py",
         "test_conformance.py::test_the_clients_pass",
+        "test_distributions.py",
         "test_python_client_daemon.py",
         "test_python_client_elsewhere.py",
         "test_python_client_leases.py",
@@ -40,7 +41,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
     "clients/typescript": ["typescript_client", "test_typescript.py"],
     "clients/vscode": ["vscode"],
     "sessiond/browse": ["browse"],
-    "sessiond/lsp": ["lsp", "test_pygls.py"],
+    "sessiond/lsp": ["lsp", "neovim/test_language_server.py", "test_pygls.py"],
     "sessiond/mcp": ["mcp"],
     "tests/conformance": ["test_conformance_mistakes.py"],
 }

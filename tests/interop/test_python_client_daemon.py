@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from anyio import to_thread
 
@@ -276,9 +277,17 @@ def test_the_blocking_client_reads_its_own_writes(daemon: Daemon, socket_path: P
             saved = client.flush(session_id, durability="disk")
             assert (saved.seq, saved.durability) == (1, "disk")
         replay: list[Event] = []
-        with client.subscribe(session_id, after=0) as events:
+        # A program keeps either, and gives back what it has kept.
+        after: Cursor | int = 0
+        with client.subscribe(session_id, after=after) as events:
             replay += [next(events), next(events)]
         assert replay[1] == Synced(session_id, 1)
+        after = first.cursor
+        with client.subscribe(session_id, after=after) as events:
+            assert next(events) == Synced(session_id, 1)
+        kept = json.dumps(msgspec.to_builtins(first.cursor))
+        with client.subscribe(session_id, after=json.loads(kept)) as events:
+            assert next(events) == Synced(session_id, 1)
         with pytest.raises(RpcError, match="session_not_found"), client.subscribe("0" * 8):
             pass
 

@@ -97,9 +97,10 @@ def test_a_named_socket_is_started_where_that_is_asked_for(socket_path: Path) ->
 
 def test_the_programs_of_the_readme_run() -> None:
     text = (REPOSITORY / "clients" / "python" / "README.md").read_text("utf-8")
-    programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    front = (REPOSITORY / "README.md").read_text("utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```", text + front, re.DOTALL | re.MULTILINE)
     # The third one needs a session and a model: see test_python_client_offer.
-    assert ["await model(" in program for program in programs] == [False, False, True]
+    assert ["await model(" in program for program in programs] == [False, False, True, False]
     said = [
         subprocess.run(
             [sys.executable, "-c", program],
@@ -109,12 +110,13 @@ def test_the_programs_of_the_readme_run() -> None:
             timeout=PATIENCE_SECONDS,
             check=True,
         ).stdout
-        for program in programs[:2]
+        for program in (*programs[:2], programs[3])
     ]
     # The second one lists the session of the first.
     assert said[0] == "1 message\n"
     assert said[1].endswith(" 1\n")
     assert said[1].count("\n") == 1
+    assert "'content': 'hi'" in said[2]
 
 
 async def test_many_clients_at_once_start_one_daemon() -> None:

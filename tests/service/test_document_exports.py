@@ -42,6 +42,27 @@ async def test_a_session_is_answered_as_every_document(house: House) -> None:
         assert [one["id"] for one in page.all("article")] == ["entry-n1", "entry-n3", "entry-n2"]
 
 
+async def test_what_sessiond_stores_itself_is_not_called_data_of_an_extension(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create_with(wire, "n1")
+        await call(wire, "session/decide", decision="Test around midnight")
+        await call(wire, "session/task", task="Find out")
+        for word in ("sessiond.channel", "acme.note"):
+            entry = {
+                "type": "custom",
+                "custom_type": word,
+                "data": {"name": "chat", "chat_id": "7"},
+            }
+            await call(wire, "session/append", entries=[entry])
+        for form in ("html", "markdown"):
+            text = await call(wire, "session/export", "content", format=form)
+            assert text.count("Data of an extension") == 1, form
+            for name in ("Decision", "Task", "Channel"):
+                assert name in text, (form, name)
+
+
 async def test_a_parameter_that_a_format_does_not_know_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")

@@ -83,7 +83,8 @@ def start_command(
     """Return the command to run. Raises FileNotFoundError if there is no sessiond on this machine."""
     if own := environ.get("SESSIOND_COMMAND"):
         command = shlex.split(own)
-    elif importlib.util.find_spec("sessiond") is not None:
+    elif all(map(importlib.util.find_spec, ("sessiond", "click"))):
+        # Without its dependencies, such as click, sessiond is the client alone.
         # -P: a folder of that name where the program was started is not taken for it.
         command = [sys.executable, "-P", "-m", "sessiond"]
     elif found := shutil.which("sessiond", path=environ.get("PATH")):

@@ -10,7 +10,7 @@ from typing import Any
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["Failure", "forget_output", "missing_extra", "missing_value"]
+__all__ = ["Failure", "forget_output", "missing_client", "missing_extra", "missing_value"]
 
 
 class Failure(Exception):
@@ -48,13 +48,29 @@ def forget_output() -> None:
 
 
 def missing_extra(extra: str) -> str:
-    """Return the next step for a command whose extra is not installed, by the program that installed sessiond."""
-    install = "pip install"
+    """Return the next step for a command whose extra is not installed."""
+    return f"{_installing('pip install', 'uv tool install --force')} '.[{extra}]'"
+
+
+def missing_client() -> Failure:
+    """Return the failure of an installation without its own client.
+
+    The distribution sessiond-client of version 0.1.0 owned the same files: its removal takes them away.
+    """
+    pip, uv = "pip install --force-reinstall --no-deps", "uv tool install --reinstall"
+    then = f"{_installing(pip, uv)} ."
+    what = "files of sessiond_client are missing, as after `pip uninstall sessiond-client`"
+    return Failure(what, then)
+
+
+def _installing(pip: str, uv: str) -> str:
+    """Return the beginning of a command for the program that installed sessiond."""
+    install = pip
     if "/pipx/venvs/" in sys.prefix:
         install = "pipx install --force"
     elif "/uv/tools/" in sys.prefix:
-        install = "uv tool install --force"
-    return f"in the checkout of sessiond run: {install} '.[{extra}]'"
+        install = uv
+    return f"in the checkout of sessiond run: {install}"
 
 
 def missing_value(store: str, namespace: str, key: str, *, noun: str, listed: str) -> Failure:

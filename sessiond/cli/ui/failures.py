@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sessiond.cli.ui.command_terms import in_terms_of, is_path, running_command
-from sessiond.cli.ui.failure import Failure, forget_output
+from sessiond.cli.ui.failure import Failure, forget_output, missing_client
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
 from sessiond.visible import spelled_out
@@ -136,6 +136,10 @@ def explain(error: Exception, session: str | None = None) -> Failure | None:
     """
     if isinstance(error, Failure):
         return error
+    if isinstance(error, ImportError):
+        # Before anything below imports of the client, too.
+        is_client = (error.name or "").partition(".")[0] == "sessiond_client"
+        return missing_client() if is_client else None
     if isinstance(error, click.ClickException):
         return usage(error)
     if isinstance(error, OSError):
@@ -151,14 +155,16 @@ def explain(error: Exception, session: str | None = None) -> Failure | None:
         # Raised by the command's own work on a file.
         return _refusal(error.code, error.message, error.data(), session)
     # If the client was never imported, its errors were never raised: no import is needed.
-    if "sessiond_client" in sys.modules:
-        from sessiond_client import RpcError, SessiondClientError
+    return _of_client(error, session) if "sessiond_client" in sys.modules else None
 
-        if isinstance(error, RpcError):
-            return _refusal(error.code, error.message, error.data, session)
-        if isinstance(error, SessiondClientError):
-            return _lost(error, session)
-    return None
+
+def _of_client(error: Exception, session: str | None) -> Failure | None:
+    """Return the failure behind an exception of the client; None for any other exception."""
+    from sessiond_client import RpcError, SessiondClientError
+
+    if isinstance(error, RpcError):
+        return _refusal(error.code, error.message, error.data, session)
+    return _lost(error, session) if isinstance(error, SessiondClientError) else None
 
 
 def usage(error: click.ClickException) -> Failure:

@@ -279,7 +279,7 @@ REQUESTS: Final[tuple[Row, ...]] = (
 
 # Other names for types, by module.
 ALIASES: Final[dict[str, dict[str, str]]] = {
-    "messages": {"After": "Cursor | Mapping[str, Any] | Literal[0]"},
+    "messages": {"After": "Cursor | Mapping[str, Any] | int"},
     # The method `list` hides the type of that name where methods are declared.
     "results": {
         "Heads": "list[Head]",

@@ -10,6 +10,7 @@ import pytest
 from sessiond_client import Client
 from tests.interop.browse.application import SESSION, browsing, conversation
 from tests.kit.line_proxy import line_proxy
+from tests.kit.still_reading import still_reading, whole_answers_only
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -114,6 +115,59 @@ async def test_filters_of_a_search_are_words_before_a_colon(server: Daemon, clie
         await screen.shows("1 hit", "[Bash] late")
         await screen.press("slash", *"late since:x", "enter")
         await screen.shows("give a time as")
+
+
+async def test_a_search_shows_hits_while_sessions_are_read_and_asks_again(
+    server: Daemon, client: Client, tmp_path: Path
+) -> None:
+    await conversation(client, ["a late train", "a late bus", "a late ship"])
+    place = tmp_path / "reading.sock"
+    with still_reading(place, server.socket_path) as reading:
+        async with browsing(place) as screen:
+            await screen.shows("a late ship")
+            await screen.press("slash", *"late", "enter")
+            await screen.shows("1+ hits, 2 of 4 files read")
+            assert sum("a late" in line for line in screen.lines) == 1
+            reading.shown = 2
+            await screen.shows("2+ hits, 2 of 4 files read")
+            await screen.press("down")
+            there = screen.cursor_line
+            reading.is_over.set()
+            await screen.shows("3 hits")
+            assert screen.cursor_line == there
+            await screen.shows_no("files read")
+            await screen.shows_no("searching …")
+            asked = [one["params"]["query"] for one in reading.asked if "search" in one["method"]]
+            assert asked == ["late"] * len(asked)
+
+
+async def test_other_words_end_a_search_that_is_still_read(
+    server: Daemon, client: Client, tmp_path: Path
+) -> None:
+    await conversation(client, ["a late train", "an early bus"])
+    place = tmp_path / "reading.sock"
+    with still_reading(place, server.socket_path) as reading:
+        async with browsing(place) as screen:
+            await screen.press("slash", *"nowhere", "enter")
+            await screen.shows("0+ hits, 2 of 4 files read")
+            assert "no entry holds" not in screen.text
+            await screen.press("ctrl+u", *"early", "enter")
+            await screen.shows("1+ hits", "an early bus")
+            asked = len(reading.asked)
+            await screen.until(lambda: len(reading.asked) > asked + 1)
+            assert {one["params"].get("query") for one in reading.asked[asked:]} <= {"early", None}
+
+
+async def test_a_daemon_that_has_whole_answers_only_is_listed_and_searched(
+    server: Daemon, client: Client, tmp_path: Path
+) -> None:
+    await conversation(client)
+    place = tmp_path / "older.sock"
+    with whole_answers_only(place, server.socket_path):
+        async with browsing(place, session_id=None) as screen:
+            await screen.shows("Fix the clock", "1 session")
+            await screen.press("slash", *"late", "enter")
+            await screen.shows("1 hit")
 
 
 @pytest.mark.conformance

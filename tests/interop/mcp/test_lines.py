@@ -7,12 +7,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond_client import Timeout, connect_blocking
 from tests.kit.patience import PATIENCE_SECONDS, soon
+from tests.kit.still_reading import LOOKING, still_reading, whole_answers_only
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
@@ -43,6 +45,7 @@ class Lines:
         self.input = run.stdin
         self.output = run.stdout
         self.told: list[Json] = []
+        self.hello: Json = {}
         self._last_id = 0
 
     def write(self, *bodies: Json) -> list[int]:
@@ -91,20 +94,24 @@ class Lines:
 
 
 @contextmanager
-def lines(daemon: Daemon, *options: str) -> Iterator[Lines]:
-    """Start the server, and say hello."""
+def lines(
+    daemon: Daemon, *options: str, socket: Path | None = None, hello: bool = True
+) -> Iterator[Lines]:
+    """Start the server, and say hello as clients of older versions do."""
     with subprocess.Popen(
-        [SESSIOND, "mcp", "--no-start", "--socket", str(daemon.socket_path), *options],
+        [SESSIOND, "mcp", "--no-start", "--socket", str(socket or daemon.socket_path), *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=dict(daemon.environment),
     ) as run:
         one = Lines(run)
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
-        one.ask("initialize", **hello, clientInfo={"name": "bare", "version": "1"})
-        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        one.input.write(json.dumps(note).encode() + b"\n")
+        if hello:
+            said = {"protocolVersion": "2025-06-18", "capabilities": {}}
+            said["clientInfo"] = {"name": "bare", "version": "1"}
+            one.hello = one.ask("initialize", **said)["result"]
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            one.input.write(json.dumps(note).encode() + b"\n")
         try:
             yield one
         finally:
@@ -201,6 +208,44 @@ def test_a_line_of_thirty_megabytes_is_answered(daemon: Daemon) -> None:
         assert one.ask("ping")["result"] == {}
         newest = one.call("read_session", session_id=SESSION)["structuredContent"]
         assert "read_entry has the whole entry" in newest["text"]
+
+
+def test_a_list_and_a_search_do_not_wait_for_sessions_that_are_still_read(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    append(daemon, "first needle", "another needle")
+    with connect_blocking(daemon.socket_path) as client:
+        client.create(cwd="/", persist="immediate")
+    place = tmp_path / "reading.sock"
+    with (
+        still_reading(place, daemon.socket_path) as reading,
+        lines(daemon, socket=place) as one,
+    ):
+        found = one.call("search_sessions", query="needle")["structuredContent"]
+        assert len(found["hits"]) == 1
+        assert found["looking"].items() >= LOOKING.items()
+        assert "the same call finds more" in found["looking"]["note"]
+        listed = one.call("list_sessions")["structuredContent"]
+        assert len(listed["sessions"]) == 1
+        assert listed["looking"]["done"] == LOOKING["done"]
+        (listing,) = one.write({"method": "resources/list"})
+        asked = len(reading.asked)
+        soon(lambda: len(reading.asked) > asked + 2)
+        reading.is_over.set()
+        assert len(one.answers([listing])[0]["result"]["resources"]) == 2
+        found = one.call("search_sessions", query="needle")["structuredContent"]
+        assert (len(found["hits"]), "looking" in found) == (2, False)
+        assert "looking" not in one.call("list_sessions")["structuredContent"]
+
+
+def test_a_daemon_that_has_whole_answers_only_is_asked_for_these(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    place = tmp_path / "older.sock"
+    with whole_answers_only(place, daemon.socket_path), lines(daemon, socket=place) as one:
+        assert len(one.call("search_sessions", query="first")["structuredContent"]["hits"]) == 1
+        assert len(one.call("list_sessions")["structuredContent"]["sessions"]) == 1
+        assert len(one.ask("resources/list")["result"]["resources"]) == 1
 
 
 def test_a_call_while_the_daemon_is_away_says_what_to_do(daemon: Daemon) -> None:

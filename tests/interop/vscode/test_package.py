@@ -41,6 +41,8 @@ def test_the_lock_file_names_no_address() -> None:
 def test_every_command_of_the_manifest_is_registered_and_told_by_the_page() -> None:
     manifest = json.loads((EXTENSION / "package.json").read_text("utf-8"))
     named = {one["command"]: one["title"] for one in manifest["contributes"]["commands"]}
+    # F1 finds commands by these words, too.
+    assert {one["category"] for one in manifest["contributes"]["commands"]} == {"sessiond"}
     source = (EXTENSION / "src" / "editor" / "extension.ts").read_text("utf-8")
     acts = source[source.index("const acts") : source.index("subscriptions.push(")]
     registered = set(re.findall(r"^ {4}(\w+):", acts, re.MULTILINE))

@@ -174,10 +174,10 @@ def test_commands_write_to_a_session_and_search_finds_it(
 ) -> None:
     window.show_sessions()
     began = time.monotonic()
-    window.command("Sessions: New Session")
+    window.command("sessiond: New Session")
     window.answer("Made here")
     window.expect(window.page.locator(".tab", has_text="Made here")).to_be_visible()
-    window.command("Sessions: Append Message")
+    window.command("sessiond: Append Message")
     window.answer("hello from the window")
     window.until_shown("hello from the window")
     print(f"from the first command to the first shared append: {time.monotonic() - began:.1f} s")  # noqa: T201
@@ -186,28 +186,28 @@ def test_commands_write_to_a_session_and_search_finds_it(
         assert (info.title, texts(client, info.id)) == ("Made here", ["hello from the window"])
         root = client.entries(info.id).entries[0].entry["id"]
         # The cursor is at the end: the last entry is what commands are for.
-        window.command("Sessions: Label Entry")
+        window.command("sessiond: Label Entry")
         window.answer("greeting")
         soon(lambda: [one.label for one in client.labels(info.id).labels] == ["greeting"])
-        window.command("Sessions: Append Message")
+        window.command("sessiond: Append Message")
         window.answer("to be branched")
         window.until_shown("to be branched")
         window.page.locator(".view-line", has_text="hello").first.click()
-        window.command("Sessions: Branch Here")
+        window.command("sessiond: Branch Here")
         window.answer("side")
         soon(lambda: {h.name: h.leaf_id for h in client.heads(info.id)}.get("side") == root)
-        window.command("Sessions: Append Message")
+        window.command("sessiond: Append Message")
         window.answer("beside", choice=None)
         window.answer("side", choice="side")
         soon(lambda: texts(client, info.id)[2:] == ["beside"])
         window.page.locator(".view-line", has_text="hello").first.click()
-        window.command("Sessions: Fork Session")
+        window.command("sessiond: Fork Session")
         window.answer("The fork")
         window.expect(window.page.locator(".tab", has_text="The fork")).to_be_visible()
         forks = soon(lambda: client.list(cwd=str(project), title="The fork").sessions)
         assert texts(client, forks[0].id) == ["hello from the window"]
         # A hit leads to its entry; what is stored while the box is open is found, too.
-        window.command("Sessions: Search Sessions")
+        window.command("sessiond: Search Sessions")
         window.answer("branched", choice="to be branched")
         window.expect(window.page.locator(".tab.active")).to_contain_text("Made here")
 
@@ -221,10 +221,10 @@ def test_the_tree_shows_the_sessions_of_the_workspace_or_of_all_projects(
     window.show_sessions()
     window.expect(window.row("Of this project")).to_be_visible()
     window.expect(window.row("Of another project")).to_have_count(0)
-    window.command("Sessions: Show Sessions of All Projects")
+    window.command("sessiond: Show Sessions of All Projects")
     window.expect(window.row("Of another project")).to_be_visible()
     window.expect(window.row("Of this project")).to_be_visible()
-    window.command("Sessions: Show Sessions of This Workspace")
+    window.command("sessiond: Show Sessions of This Workspace")
     window.expect(window.row("Of another project")).to_have_count(0)
     window.expect(window.row("Of this project")).to_be_visible()
 
@@ -239,7 +239,7 @@ def test_a_selection_is_appended_to_the_session_that_is_picked(
         window.file("notes.txt").dblclick()
         window.until_shown("remember this")
         window.page.locator(".view-line", has_text="remember").click(click_count=3)
-        window.command("Sessions: Append Selection")
+        window.command("sessiond: Append Selection")
         window.answer("Takes", choice="Takes notes")
         soon(lambda: texts(client, session))
         assert texts(client, session) == ["remember this\n"]
@@ -272,7 +272,7 @@ def test_a_session_file_has_an_outline_of_the_language_server(
     window.expect(symbols.filter(has_text="the question of the outline").first).to_be_visible()
     soon(lambda: subcommands(code) == ["lsp"])
     window.page.keyboard.press("Escape")
-    window.command("Sessions: Open the Session of This File")
+    window.command("sessiond: Open the Session of This File")
     window.until_shown("── user ── #1")
     assert "the question of the outline" in window.lines()
 
@@ -291,7 +291,7 @@ def test_a_session_file_that_is_too_large_for_extensions_opens_as_its_session(
     window.until_shown("the end of it")
     window.expect(window.page.locator(".tab", has_text="moved.jsonl")).to_have_count(0)
     # Earlier entries come a page at a time.
-    window.command("Sessions: Show Earlier Entries")
+    window.command("sessiond: Show Earlier Entries")
     window.until_shown("── user ── #1")
     window.expect(window.page.locator(".codelens-decoration a", has_text="Newest")).to_be_visible()
     # Above, the file was opened before the extension was there; here the extension sees the file come.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -273,7 +273,7 @@ class InitializeResult(Struct, frozen=True):
     instance_id: str = ""
 
 
-After = Cursor | Mapping[str, Any] | Literal[0]
+After = Cursor | Mapping[str, Any] | int
 
 NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/event": EntryEvent,

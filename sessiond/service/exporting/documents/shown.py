@@ -27,6 +27,7 @@ from sessiond.visible import counted
 __all__ = ["Shown", "anchor_of", "show"]
 
 _CHARS: Final = 200
+_OWN: Final = "sessiond."
 _PREVIEW_CHARS: Final = 80
 _ANCHOR_CHARS: Final = 200
 _SPEAKERS: Final[Mapping[int, str]] = {
@@ -98,7 +99,8 @@ def show(source: DocumentSource, seq: int, line: bytes, label: str = "") -> Show
         speaker = _SPEAKERS.get(kind) or one_line(message.role, _CHARS) or "Message"
     else:
         parts, about = _other_parts(source, kind, line)
-        speaker = _SPEAKERS.get(kind) or "Entry"
+        ours = _ours(source, line) if kind == Kind.CUSTOM else None
+        speaker = ours or _SPEAKERS.get(kind) or "Entry"
     return Shown(
         seq=seq,
         id=one_line(source.session.names[seq], _CHARS),
@@ -115,6 +117,12 @@ def show(source: DocumentSource, seq: int, line: bytes, label: str = "") -> Show
         ],
         parts=[part for part in parts if part.text or part.kind in {"call", "result"}],
     )
+
+
+def _ours(source: DocumentSource, line: bytes) -> str | None:
+    """Return what an entry of sessiond's own is called, "Decision" or "Task"; None for an extension's."""
+    word = text(lenient(source.dialect.wire(line)).get("custom_type")) or ""
+    return word.removeprefix(_OWN).capitalize() if word.startswith(_OWN) else None
 
 
 def _said(value: Any) -> str:
