@@ -1,8 +1,9 @@
 """Copies of the lines of long logs, kept as files so that a later opening need not fetch the lines.
 
 Law: no module believes a copy. The log that takes lines from a copy compares their digest with the digest of
-its store, and drops the copy if the two differ. So a crash costs one copy at most, and `settle` is for an
-index that spares the reading of the lines. No failure of a copy is an error of its session.
+its store, or its source with what the index tells of the source, and drops the copy if the two differ. So a
+crash costs one copy at most, and `settle` is for an index that spares the reading of the lines. No failure of
+a copy is an error of its session.
 
 Blocking, for worker threads.
 """
@@ -79,7 +80,10 @@ class KeptCopy(Spool):
         self._room_end = 0
 
     def close(self) -> None:
-        """Leave the file to the next opening, with the lines that were taken, or remove the file."""
+        """Leave the file to the next opening, with the lines that were taken, or remove the file. Safe to repeat."""
+        if self.reader.is_closed:
+            # The descriptor may be that of another file by now.
+            return
         if self.stays:
             try:
                 self._cut()
@@ -99,7 +103,7 @@ class KeptCopies:
         self._files = files
         self._folder = folder
         self._bytes_max = bytes_max
-        self._used: set[str] = set()
+        self._used: dict[str, KeptCopy | None] = {}
         self._guard = Lock()
 
     def copy(self, name: str, path: Path, *, makes: bool = True) -> KeptCopy | None:
@@ -111,16 +115,16 @@ class KeptCopies:
         with self._guard:
             if name in self._used:
                 return None
-            self._used.add(name)
+            self._used[name] = None
         try:
             fd = self._opened(self._folder / f"{name}{_SUFFIX}", makes=makes)
         except OSError:
             with self._guard:
-                self._used.discard(name)
+                del self._used[name]
             return None
-        return KeptCopy(
-            self._files, fd, path, partial(self.forget, name), partial(self._release, name)
-        )
+        remove, release = partial(self.forget, name), partial(self._release, name)
+        copy = self._used[name] = KeptCopy(self._files, fd, path, remove, release)
+        return copy
 
     def _opened(self, place: Path, *, makes: bool) -> int:
         """Return the descriptor of a copy. Raises OSError."""
@@ -135,11 +139,14 @@ class KeptCopies:
     def _release(self, name: str) -> None:
         """Let the next opening have a copy."""
         with self._guard:
-            self._used.discard(name)
+            del self._used[name]
         self._make_room()
 
     def forget(self, name: str) -> None:
-        """Remove a copy and its index; the file of one in use ends with its log."""
+        """Remove a copy and its index; one in use ends with its log, which keeps no index of it."""
+        used = self._used.get(name)
+        if used is not None:
+            used.doubt()
         for suffix in (_SUFFIX, _INDEX):
             with suppress(OSError):
                 self._files.unlink(self._folder / f"{name}{suffix}")

@@ -144,6 +144,27 @@ def test_a_copy_that_is_forgotten_in_use_ends_with_its_log(copies: KeptCopies) -
     assert copies.names() == []
 
 
+def test_a_copy_that_is_closed_twice_touches_no_other_file(
+    copies: KeptCopies, tmp_path: Path
+) -> None:
+    copy = opened(copies)
+    copy.put(LINES)
+    copy.take(LINES)
+    copy.close()
+    # The next file has the descriptor that the copy had.
+    other = tmp_path / "other"
+    other.write_bytes(b"x" * 1000)
+    fd = os.open(other, os.O_RDWR)
+    assert fd == copy.reader.fd
+    again = opened(copies)
+    copy.close()
+    assert other.stat().st_size == 1000
+    # The copy is in use by another log.
+    assert copies.copy("1", PATH) is None
+    os.close(fd)
+    again.close()
+
+
 def test_doubted_lines_are_not_kept(copies: KeptCopies) -> None:
     kept(copies, LINES)
     assert copies.names() == ["1"]
