@@ -8,6 +8,7 @@ claude_tree.py  the places of its lines
 claude_messages.py  what one of its lines says
 source_line.py  one line of a file as an object
 transcript.py   the records of a file's lines, in the order of its tree
+kept_state.py   the state of a reading, for a later process
 tables/         ids and answers of all lines, as numbers
 own_entries.py  ids, times and records of a reading's entries
 replies.py      answers in parts: one message for each line, and usage that counts once

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -109,6 +109,16 @@ class Transcript:
         if is_last:
             yield from self._release()
             self._later = None
+
+    def state(self) -> object | None:
+        """Return what the records so far leave to later ones, for `resume`; None while a record waits."""
+        if self._waiting or self._later is not None:
+            return None
+        return self.reading, self._line, self._number, self._timed
+
+    def resume(self, state: Any) -> None:
+        """Go on behind the records of another transcript, of which this is the state."""
+        self.reading, self._line, self._number, self._timed = state
 
     # -- lines -------------------------------------------------------------------------------
 

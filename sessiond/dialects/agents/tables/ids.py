@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import Final
+from typing import Any, Final
 
 from sessiond.model.digests import short_digest
 
@@ -41,6 +41,15 @@ class IdTable:
         self._asked_key = b""
         self._asked_slot = 0
         self._is_uuid = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the table without its slots: another process hashes keys otherwise."""
+        return {**vars(self), "_slots": len(self._slots), "_recent": {}, "_asked": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of another table."""
+        vars(self).update(state)
+        self._fill(state["_slots"])
 
     def __contains__(self, name: object) -> bool:
         """Return whether an id was added."""
@@ -102,7 +111,11 @@ class IdTable:
         return at
 
     def _grow(self) -> None:
-        self._slots = array("i", bytes(2 * len(self._slots) * self._slots.itemsize))
+        self._fill(2 * len(self._slots))
+
+    def _fill(self, slots: int) -> None:
+        """Give every key its place among so many slots."""
+        self._slots = array("i", bytes(slots * array("i").itemsize))
         keys = bytes(self._keys)
         for number in range(1, self._count + 1):
             start = number * _KEY_BYTES
