@@ -478,16 +478,17 @@ FIRST_MESSAGE_CHARS: Final = 200
 LOCKED_SECONDS: Final = 0.5
 # service/files: entries from which on a session's index is kept when the session is closed.
 KEPT_INDEX_ENTRIES: Final = 10_000
-# service/files: bytes of a file from which on its index is kept too, however few lines the file has.
+# service/files: bytes of a file from which on its index is kept too, however few lines the file has, and the lines
+# of another agent's file beside the index.
 KEPT_INDEX_FILE_BYTES: Final = 8 * 1024 * 1024
 # journal/profile: bytes of a new file that are written between two syncs of the file.
 SYNC_STEP_BYTES: Final = 16 * 1024 * 1024
-# service/database: lines from which on a copy of a session's lines is kept when the session is closed, and
-# bytes of all copies.
+# service/database: lines from which on a copy of a session's lines is kept when the session is closed.
 KEPT_COPY_LINES: Final = 2_000
 # journal/spool: bytes that are written ahead of the lines, so that a disk which gets full refuses no line that
 # the database was sent already.
 SPOOL_ROOM_BYTES: Final = 64 * 1024
+# service/files, service/database: bytes of all kept lines of other agents' files, and of all copies from a database.
 KEPT_COPIES_BYTES_MAX: Final = 2**31
 # service/files: bytes of a kept index; a larger file is no index.
 KEPT_INDEX_BYTES_MAX: Final = 2**30

@@ -23,7 +23,7 @@ only thing that a function here waits for.
     undisturbed.py   the answers about foreign writers of a log that has none
     spool.py         lines in a file that one log reads, as a rule without a name
     kept_copies.py   such files that stay for the next opening
-    mirror.py        a session log of such lines, kept in a file without a name
+    mirror.py        a session log of such lines, kept in a spool
     spooled.py       a session log of lines in the making
     store.py         the port that both kinds of session log implement
 """

@@ -12,14 +12,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from sessiond.journal.checksums import Checksums
-from sessiond.journal.disk.files import Files, FileStat
+from msgspec import Struct
+
+from sessiond.journal.checksums import Checksums, SavedSums
+from sessiond.journal.disk.files import Files, FileStat, storable
 from sessiond.journal.disk.lookup import is_same
 from sessiond.journal.disk.regular import open_regular
+from sessiond.journal.disk.settled import is_settled
 from sessiond.journal.splitter import LinesOf, Splitter, without_end
 from sessiond.journal.store import Replaced
+from sessiond.limits import LINE_BYTES_MAX, SAME_TIME_SECONDS
 
-__all__ = ["FileSource", "LineSource"]
+__all__ = ["FileSource", "LineSource", "SourceMark"]
 
 _CHUNK_BYTES: Final = 256 * 1024
 # The end of the known bytes, which shows that a program wrote the file anew.
@@ -82,6 +86,22 @@ class LineSource(Protocol):
         ...
 
 
+class SourceMark(Struct, frozen=True):
+    """The place up to which a file was read, with the evidence that the file still has the bytes before it.
+
+    `held` counts the bytes of the half line at the end. `state` has the size and the times of the file; it is
+    empty unless the file was read to its end and a later change would show in its times.
+    """
+
+    device: int
+    inode: int
+    read_bytes: int
+    held: int
+    last: bytes
+    sums: SavedSums
+    state: tuple[int, ...]
+
+
 class FileSource:
     """The lines of one growing file."""
 
@@ -110,6 +130,11 @@ class FileSource:
     def inode(self) -> int:
         """Inode of the file, which a rename keeps."""
         return self._identity.st_ino
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the file when it was opened."""
+        return self._identity.st_size
 
     @property
     def read_bytes(self) -> int:
@@ -166,6 +191,42 @@ class FileSource:
             self._known = _state(found)
         return [without_end(line) for line in lines]
 
+    def mark(self) -> SourceMark | None:
+        """Return how far the file was read, for `resume`.
+
+        Returns None in the middle of a line that is too long, and where the path has another file. Raises OSError.
+        """
+        held = self._splitter.held
+        if held > LINE_BYTES_MAX or not self._is_named(self.path):
+            return None
+        found = self._files.fstat(self._fd)
+        if not _is_settled(found, self._files.now()):
+            self._files.pause(2 * SAME_TIME_SECONDS)
+            found = self._files.fstat(self._fd)
+        is_read = _state(found) == self._known and _is_settled(found, self._files.now())
+        device, inode = storable(found.st_dev), storable(found.st_ino)
+        state = _whole_state(found) if is_read else ()
+        return SourceMark(device, inode, self._at, held, self._last, self._sums.saved(), state)
+
+    def resume(self, mark: SourceMark) -> None:
+        """Go on behind what an earlier source has read, before the first read.
+
+        If the file has changed since, its known bytes are read, and no more. Raises ValueError unless it is
+        the same file with the same known bytes, OSError.
+        """
+        found = self._files.fstat(self._fd)
+        if (storable(found.st_dev), storable(found.st_ino)) != (mark.device, mark.inode):
+            raise ValueError("it is another file")
+        sums, at = Checksums.restored(mark.sums), mark.read_bytes
+        is_unchanged = _whole_state(found) == mark.state
+        if not is_unchanged and not sums.fits(self._stored):
+            raise ValueError("its known bytes have changed")
+        if self._stored(at - len(mark.last), len(mark.last)) != mark.last:
+            raise ValueError("its known bytes end otherwise")
+        self._splitter.feed(self._stored(at - mark.held, mark.held))
+        self._at, self._last, self._sums = at, mark.last, sums
+        self._known = _state(found)
+
     def behind(self) -> Iterator[bytes]:
         """Yield the lines behind those that were read. Raises OSError."""
         splitter, at = self._lines_of(array("q", [0])), self._at
@@ -204,3 +265,12 @@ class FileSource:
 
 def _state(found: FileStat) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
+
+
+def _whole_state(found: FileStat) -> tuple[int, ...]:
+    return found.st_size, storable(found.st_mtime_ns), storable(found.st_ctime_ns)
+
+
+def _is_settled(found: FileStat, now: float) -> bool:
+    """Return whether a later change of the file would show in its times."""
+    return is_settled(found.st_mtime_ns, now) and is_settled(found.st_ctime_ns, now)

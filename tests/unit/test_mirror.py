@@ -126,9 +126,13 @@ def test_a_full_disk_loses_no_line(disk: FaultDisk) -> None:
     assert caught.value.data()["errno"] == "ENOSPC"
     assert lines_of(log) == [HEADER, b"<a>"]
     assert log.has_grown()
+    # An index of these lines would lack the line that waits.
+    assert not log.is_at_rest
     disk.write_as_another(FILE, b"c\n")
     log.look()
+    assert not log.is_at_rest
     assert [one.line for one in log.take_found()] == [b"<b>", b"<c>"]
+    assert log.is_at_rest
     assert lines_of(log) == [HEADER, b"<a>", b"<b>", b"<c>"]
     assert not log.has_grown()
 

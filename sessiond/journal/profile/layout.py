@@ -17,6 +17,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         state/<namespace>.json            the state store; made by its first write
         moves/<digest of id>.json         sessions on their way out of a database
         indexes/<session id>.index        indexes of large sessions; may be thrown away
+        indexes/<session id>.lines        lines of another agent's large file, which its index goes on behind
         copies/<number>.lines             lines of large sessions of a database; may be thrown away
         copies/<number>.index             indexes of these lines
         secrets/<namespace>.json          secrets, encrypted; made by the first one

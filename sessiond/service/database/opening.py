@@ -170,9 +170,9 @@ class DatabaseOpener:
     def _recall(self, log: DatabaseLog, indexer: Indexer) -> None:
         """Tell log and indexer the lines of a kept copy from the kept index."""
         if log.is_kept:
-            digest = self._indexes.recall(str(log.head.number), indexer, log.reader)
-            if digest is not None:
-                log.believe(digest)
+            believe = log.believe
+            key = str(log.head.number)
+            self._indexes.recall(key, indexer, log.reader, lambda digest, _: believe(digest))
 
     def keep(self, opened: OpenSession, log: DatabaseLog) -> None:
         """Keep the index of a long session that is about to be closed, beside the copy of its lines."""

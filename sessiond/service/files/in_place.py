@@ -10,9 +10,11 @@ import errno
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -22,6 +24,7 @@ from sessiond.catalog.fulltext import LinePlace
 from sessiond.dialects import sniff
 from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
 from sessiond.dialects.agents.codex import AGENT as CODEX
+from sessiond.dialects.agents.kept_state import kept_state, state_of
 from sessiond.dialects.agents.opencode import AGENT as OPENCODE
 from sessiond.dialects.agents.own_entries import native_line
 from sessiond.dialects.agents.reading import Origin
@@ -30,16 +33,25 @@ from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
+from sessiond.journal.kept_copies import KeptCopy
 from sessiond.journal.mirror import Mirror
-from sessiond.journal.source import FileSource, LineSource
+from sessiond.journal.source import FileSource, LineSource, SourceMark
 from sessiond.journal.splitter import LinesOf, Splitter, long_line
 from sessiond.journal.store import Replaced
-from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_STRAY_LINES_MAX, LINE_BYTES_MAX
+from sessiond.limits import (
+    AGENT_LIST_BYTES_MAX,
+    AGENT_STRAY_LINES_MAX,
+    KEPT_COPIES_BYTES_MAX,
+    KEPT_INDEX_FILE_BYTES,
+    LINE_BYTES_MAX,
+)
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.times import rfc3339
 from sessiond.service.files.checking.verifying import verified
+from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Lineage
 from sessiond.service.ports import Progress
 from sessiond.service.sources.agents.neighbours import ThreadNames, beside, spans_before
@@ -85,13 +97,21 @@ class AgentFile(Struct, frozen=True):
         return AgentDialect(self.name)
 
 
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(SourceMark)
+
+
 class AgentFiles:
     """Files of other agents. Blocking, for worker threads."""
 
-    def __init__(self, files: Files, folder: Path) -> None:
-        """`folder` is where the entries of open sessions are kept while they are open."""
+    def __init__(self, files: Files, folder: Path, indexes: KeptIndexes | None = None) -> None:
+        """`folder` is where the entries of open sessions are kept while they are open.
+
+        Those of a large file stay behind the close with their index, among the copies of `indexes`.
+        """
         self._files = files
         self._folder = folder
+        self._indexes = indexes
         self._names = ThreadNames(files)
 
     def renamed(self, folders: Iterable[Path]) -> dict[str, str]:
@@ -187,19 +207,51 @@ class AgentFiles:
         )
 
     def open(
-        self, found: AgentFile, session_id: str, progress: Progress | None = None
+        self,
+        found: AgentFile,
+        session_id: str,
+        progress: Progress | None = None,
+        *,
+        keeps: bool = False,
     ) -> tuple[Mirror, Indexer]:
         """Return the log of a file, and its index. Raises StorageError.
 
-        `progress` is told of the bytes of the file.
+        `progress` is told of the bytes of the file. A log that `keeps` goes on where an earlier one was kept.
         """
         with _telling("open", found.path):
             source = self.source(found)
         indexer = Indexer(found.path, session_id=session_id)
         source, is_whole = self._whole(found, source)
-        log = self._index(found, source, self._folder, indexer, progress)
+        kept_as = session_id if keeps else None
+        log = self._index(found, source, self._folder, indexer, progress, kept_as=kept_as)
         _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
         return log, indexer
+
+    def _copy(self, session_id: str, source: LineSource) -> KeptCopy | None:
+        """Return the kept copy of a session; None for one that is small, or more than one growing file."""
+        copies = None if self._indexes is None else self._indexes.copies
+        if copies is None or not isinstance(source, FileSource):
+            return None
+        is_large = KEPT_INDEX_FILE_BYTES <= source.size_bytes <= KEPT_COPIES_BYTES_MAX
+        return copies.copy(session_id, source.path) if is_large else None
+
+    def keep(self, opened: OpenSession, log: Mirror) -> None:
+        """Keep the lines of a session that is about to be closed, with their index, if the session is large."""
+        source, translate = log.source, log.translate
+        if self._indexes is None or not log.may_stay or not isinstance(source, FileSource):
+            return
+        assert isinstance(translate, _Translation), "a log with a copy was made here"
+        with suppress(OSError, MemoryError):
+            log.settle_copy()
+            mark, state = source.mark(), translate.state()
+            if mark is not None and state is not None:
+                position, made = _encoder.encode(mark), partial(kept_state, state)
+                log.is_kept = self._indexes.keep(opened.session_id, opened, log, position, made)
+
+    def forget(self, session_id: str) -> None:
+        """Remove what is kept of a session: its file may not have these words any more."""
+        if self._indexes is not None:
+            self._indexes.forget(session_id)
 
     def summary(
         self, found: AgentFile, session_id: str, held: HeldFile
@@ -297,10 +349,12 @@ class AgentFiles:
         indexer: Indexer,
         progress: Progress | None = None,
         records: Iterator[Taken] | None = None,
+        kept_as: str | None = None,
     ) -> Mirror:
         """Return the log of a source, which the log owns, and index all of its lines.
 
-        `records` are those of the lines, where these were taken already.
+        `records` are those of the lines, where these were taken already. `kept_as` is the id of a session
+        that goes on where an earlier log of it was kept.
         """
 
         def visit(first: int, lines: list[bytes]) -> None:
@@ -310,20 +364,54 @@ class AgentFiles:
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
         translate = _Translation(found, source, records)
+        copy = None if kept_as is None else self._copy(kept_as, source)
         try:
             with telling("open", found.path):
-                log = Mirror(self._files, source, header=header, translate=translate, folder=folder)
+                log = Mirror(
+                    self._files,
+                    source,
+                    header=header,
+                    translate=translate,
+                    folder=folder,
+                    copy=copy,
+                )
         except BaseException:
             source.close()
             raise
         try:
             indexer.begin_as(found.dialect, found.header)
             with _telling("read", found.path):
+                if copy and kept_as and not self._recall(kept_as, log, indexer, source, translate):
+                    indexer.begin_as(found.dialect, found.header)
+                    log.begin()
                 log.index(visit)
         except BaseException:
             log.close()
             raise
         return log
+
+    def _recall(
+        self,
+        key: str,
+        log: Mirror,
+        indexer: Indexer,
+        source: LineSource,
+        translate: _Translation,
+    ) -> bool:
+        """Tell log and indexer the lines of a kept copy, and go on behind them; False if they are in doubt."""
+        assert isinstance(source, FileSource), "no other source has a copy"
+        assert self._indexes is not None, "a copy has an index"
+
+        def believe(position: bytes, kept: bytes) -> None:
+            if log.read(0, 0) != [log.header]:
+                raise ValueError("the session begins otherwise")
+            state = state_of(kept)
+            source.resume(_decoder.decode(position))
+            translate.resume(state)
+            # The half line at the end may be a whole one by now.
+            indexer.session.withdraw(indexer.session.seq + 1, "torn_tail")
+
+        return self._indexes.recall(key, indexer, log.reader, believe)
 
 
 def _tell(progress: Progress | None, source: LineSource) -> None:
@@ -407,6 +495,17 @@ class _Translation:
         self._transcript: Transcript | None = None
         if records is None:
             self._transcript = Transcript(AGENTS[found.name].reading(), source.behind)
+
+    def state(self) -> object | None:
+        """Return what the lines so far leave to later ones, for `resume`; None while a record waits."""
+        state = None if self._transcript is None else self._transcript.state()
+        return None if state is None else (state, self._strays, self._is_over)
+
+    def resume(self, state: Any) -> None:
+        """Go on behind the lines of another translation, of which this is the state."""
+        assert self._transcript is not None, "no records were at hand"
+        of_transcript, self._strays, self._is_over = state
+        self._transcript.resume(of_transcript)
 
     def __call__(self, lines: Sequence[bytes], is_end: bool) -> list[bytes]:  # noqa: FBT001
         """Return the native lines of the next lines; a line without a record stays as it is.

@@ -30,6 +30,7 @@ from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.files import Files, FileStat, storable
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.disk.settled import is_settled
+from sessiond.journal.kept_copies import KeptCopies
 from sessiond.journal.profile.making import remove_own, write_unfinished
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import chunks_of
@@ -48,8 +49,8 @@ from sessiond.session.columns import Columns, columns_of, restore
 
 __all__ = ["KeptIndexes"]
 
-# One more whenever a reader gives a line another meaning, or the columns change.
-_READER: Final = 4
+# One more whenever a reader gives a line another meaning, or the columns or the state of a reading change.
+_READER: Final = 5
 _MADE_BY: Final = f"{__version__}/{_READER}/{sys.byteorder}/{array('i').itemsize}"
 _MAGIC: Final = b"sessiond index\n"
 _SUM_BYTES: Final = 4
@@ -103,6 +104,8 @@ class _Kept(Struct):
     columns: Columns
     position: bytes = b""
     """The position of the log, as its store told `keep`."""
+    state: bytes = b""
+    """The state in which the next log at this position goes on."""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -112,28 +115,45 @@ _decoder: Final = msgspec.msgpack.Decoder(_Kept)
 class KeptIndexes:
     """The kept indexes of one store of a profile, by keys such as the ids of sessions."""
 
-    def __init__(self, files: Files, path_of: Callable[[str], Path]) -> None:
+    def __init__(
+        self, files: Files, path_of: Callable[[str], Path], copies: KeptCopies | None = None
+    ) -> None:
         """Take the function that gives the path of a kept index for a key."""
         self._files = files
         self._path_of = path_of
-        # The state of each session's file for which there is a kept index.
-        self._current: dict[str, _Identity] = {}
+        self.copies = copies
+        """Copies of lines that go with the index of their session; None where the store removes its copies."""
+        # The state of each session's file for which there is a kept index, and the position there.
+        self._current: dict[str, tuple[_Identity, bytes]] = {}
 
-    def keep(self, key: str, opened: OpenSession, log: IndexedLog, position: bytes = b"") -> None:
-        """Keep the index of a session that is about to be closed, if the session is large."""
+    def keep(
+        self,
+        key: str,
+        opened: OpenSession,
+        log: IndexedLog,
+        position: bytes = b"",
+        state: Callable[[], bytes] = bytes,
+    ) -> bool:
+        """Keep the index of a session that is about to be closed, if the session is large.
+
+        `state` makes the state in which the next log at this position goes on. Returns whether there is a kept
+        index of the session as it is now.
+        """
         lines, size = opened.session.seq, opened.journal.span_bytes(0, opened.session.seq)
         if lines < KEPT_INDEX_ENTRIES and size < KEPT_INDEX_FILE_BYTES:
-            return
-        if opened.unwritable is not None:
+            return False
+        if opened.unwritable not in {None, "other_agent"}:
             # The index has the lines of another version than the file.
-            return
+            return False
         with suppress(OSError, StorageError, MemoryError):
-            identity = self._settled(log)
-            if identity == self._current.get(key):
-                return
+            current = self._settled(log), position
+            if current == self._current.get(key):
+                return True
             if opened.intake.is_at_rest and log.is_at_rest:
-                self._put(key, _kept(identity, opened, log, position))
-                self._current[key] = identity
+                self._put(key, _kept(current[0], opened, log, position, state()))
+                self._current[key] = current
+                return True
+        return False
 
     def _settled(self, log: IndexedLog) -> _Identity:
         """Return the state of the file once a later change would show in it."""
@@ -159,24 +179,33 @@ class KeptIndexes:
         finally:
             close_quietly(self._files, fd)
 
-    def recall(self, key: str, indexer: Indexer, reader: LineReader) -> bytes | None:
-        """Tell indexer and reader all lines of a file from its kept index; None if that is in doubt.
+    def recall(
+        self,
+        key: str,
+        indexer: Indexer,
+        reader: LineReader,
+        believe: Callable[[bytes, bytes], None] | None = None,
+    ) -> bool:
+        """Tell indexer and reader all lines of a file from its kept index; False if that is in doubt.
 
-        Returns the position that `keep` was told.
+        An indexer that has begun needs no header line. `believe` is told, last of all, the position and the
+        state that `keep` was told, and raises ValueError if it does not believe them.
         """
         try:
             kept = self._get(key)
             if kept is None:
-                return None
+                return False
             identity = _identity(self._files.fstat(reader.fd))
             _tell(kept, identity, indexer, reader)
+            if believe is not None:
+                believe(kept.position, kept.state)
         except (OSError, SessiondError, BadLine, ValueError, msgspec.DecodeError, MemoryError):
             reader.forget()
             indexer.begin_again()
-            self.forget(key)
-            return None
-        self._current[key] = identity
-        return kept.position
+            self._drop(key)
+            return False
+        self._current[key] = identity, kept.position
+        return True
 
     def _get(self, key: str) -> _Kept | None:
         """Return the kept index as it was stored; None without one.
@@ -190,17 +219,24 @@ class KeptIndexes:
         try:
             if check_regular(self._files, fd) > KEPT_INDEX_BYTES_MAX:
                 raise ValueError("no index is that large")
-            data = b"".join(chunks_of(self._files, fd))
+            data = bytearray()
+            for chunk in chunks_of(self._files, fd):
+                data += chunk
         finally:
             close_quietly(self._files, fd)
         at = len(_MAGIC) + _SUM_BYTES
         content = memoryview(data)[at:]
-        if data[:at] != _MAGIC + crc32(content).to_bytes(_SUM_BYTES):
+        if bytes(data[:at]) != _MAGIC + crc32(content).to_bytes(_SUM_BYTES):
             raise ValueError("the index is damaged")
         return _decoder.decode(content)
 
     def forget(self, key: str) -> None:
-        """Remove the kept index of a session, if there is one."""
+        """Remove the kept index of a session, and the copy that goes with the index, if there are any."""
+        self._drop(key)
+        if self.copies is not None and is_session_id(key):
+            self.copies.forget(key)
+
+    def _drop(self, key: str) -> None:
         self._current.pop(key, None)
         if is_session_id(key):
             with suppress(OSError):
@@ -212,7 +248,9 @@ def _identity(found: FileStat) -> _Identity:
     return _Identity(*map(storable, (found.st_dev, found.st_ino, found.st_size, *times)))
 
 
-def _kept(identity: _Identity, opened: OpenSession, log: IndexedLog, position: bytes) -> _Kept:
+def _kept(
+    identity: _Identity, opened: OpenSession, log: IndexedLog, position: bytes, state: bytes
+) -> _Kept:
     """Return the index of an open session. Raises StorageError."""
     ends, checksums = log.known_lines()
     return _Kept(
@@ -224,6 +262,7 @@ def _kept(identity: _Identity, opened: OpenSession, log: IndexedLog, position: b
         opened.dialect.name,
         columns_of(opened.session),
         position,
+        state,
     )
 
 
@@ -244,7 +283,8 @@ def _tell(kept: _Kept, identity: _Identity, indexer: Indexer, reader: LineReader
     if (lines, ends[-1]) != (len(kept.columns.names), kept.identity.size):
         raise ValueError("the index is of another file")
     reader.know(ends, Checksums.restored(kept.sums))
-    indexer.visit(0, *reader.read(0, 0))
+    if not indexer.has_begun:
+        indexer.visit(0, *reader.read(0, 0))
     dialect, session = indexer.dialect, indexer.session
     if dialect.name != kept.dialect:
         raise ValueError("the file has another dialect")

@@ -11,7 +11,7 @@ from sessiond.catalog.rows import ListedFile
 from sessiond.errors import SessionCorrupt, SessiondError, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
-from sessiond.journal.reader import LineReader
+from sessiond.journal.mirror import Mirror
 from sessiond.model.ids import is_session_id
 from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.in_place import AgentFile
@@ -139,7 +139,7 @@ class SessionOpener:
             indexer,
             locks=self._layout.locks,
             stamp=self._environment.file_stamp,
-            recall=partial(self._recall, session_id, indexer),
+            recall=partial(self._profile.indexes.recall, session_id, indexer),
         )
         try:
             known = self._records.known(session_id)
@@ -158,14 +158,11 @@ class SessionOpener:
             raise
         return opened
 
-    def _recall(self, session_id: str, indexer: Indexer, reader: LineReader) -> bool:
-        return self._profile.indexes.recall(session_id, indexer, reader) is not None
-
     def _open_in_place(
         self, found: AgentFile, session_id: str, progress: Progress | None
     ) -> OpenSession:
         """Open the session of another agent's file, which is only read."""
-        log, indexer = self._profile.agents.open(found, session_id, progress)
+        log, indexer = self._profile.agents.open(found, session_id, progress, keeps=True)
         try:
             known = self._records.known(session_id)
             opened = self._profile.assembly.opened(found.path, session_id, known, log, indexer)
@@ -227,6 +224,8 @@ class SessionOpener:
             self.remove_notes([opened.session_id])
         if isinstance(opened.journal, Journal):
             self._profile.indexes.keep(opened.session_id, opened, opened.journal)
+        elif isinstance(opened.journal, Mirror):
+            self._profile.agents.keep(opened, opened.journal)
 
     def remove_notes(self, session_ids: Collection[str]) -> None:
         """Remove the notes of sessions that came to their roots, once their records are durable.

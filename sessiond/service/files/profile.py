@@ -7,8 +7,9 @@ from pathlib import Path
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
 from sessiond.journal.disk.files import Files
+from sessiond.journal.kept_copies import KeptCopies
 from sessiond.journal.profile.layout import Layout
-from sessiond.limits import PLACES_THREADS_MAX
+from sessiond.limits import KEPT_COPIES_BYTES_MAX, PLACES_THREADS_MAX
 from sessiond.service.environment import Environment
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords
@@ -38,8 +39,9 @@ class Profile:
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.paths = Paths(files)
         self.records = CatalogRecords(self.catalog, self.paths, environment.new_epoch)
-        self.indexes = KeptIndexes(files, layout.index_path)
-        self.agents = AgentFiles(files, layout.pending)
+        copies = KeptCopies(files, layout.indexes, KEPT_COPIES_BYTES_MAX)
+        self.indexes = KeptIndexes(files, layout.index_path, copies)
+        self.agents = AgentFiles(files, layout.pending, self.indexes)
         self.session_files = SessionFiles(
             layout,
             files,

@@ -149,6 +149,8 @@ class Rows:
         fingerprint: Fingerprint,
     ) -> Stored:
         """Return the row of another agent's file; of a large one, from its beginning and its end."""
+        if known is not None and not _grew(known.fingerprint, fingerprint):
+            self._agents.forget(session_id)
         log, indexer, is_part = self._agents.summary(found, session_id, held)
         try:
             if not (is_part or _SAYING & {*indexer.session.kinds}):
@@ -207,6 +209,11 @@ class Rows:
             archived=self._layout.is_archived(path),
             draft=self._layout.is_pending(path),
         ) or self.read(path, known.session_id, known, fingerprint)
+
+
+def _grew(before: Fingerprint, now: Fingerprint) -> bool:
+    """Return whether a file may have all bytes that it had before, and none of them changed."""
+    return before == now or (before.inode == now.inode and before.size < now.size)
 
 
 def _goes_on(before: Fingerprint, now: Fingerprint) -> bool:

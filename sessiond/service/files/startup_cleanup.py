@@ -70,16 +70,22 @@ def _record_place(store: FileStore, draft_id: str) -> None:
 
 
 def remove_stray_indexes(store: FileStore) -> None:
-    """Remove the kept indexes of sessions whose files are gone: an index has words of its session."""
+    """Remove the kept indexes of sessions whose files are gone, and copies of lines without an index.
+
+    Both have words of their session; a kill leaves such a copy.
+    """
+    indexes = store.profile.indexes
     with suppress(SessiondError):
         indexed = store.profile.layout.indexed_ids(store.profile.files)
+        for session_id in set(indexes.copies.names() if indexes.copies else ()) - set(indexed):
+            indexes.forget(session_id)
         # Each search lists the folders, so it is left to the few that one listing does not show.
         there = (
             set(store.profile.layout.session_ids(store.profile.files)) if indexed else set[str]()
         )
         for session_id in indexed:
             if session_id not in there and store.profile.session_files.find(session_id) is None:
-                store.profile.indexes.forget(session_id)
+                indexes.forget(session_id)
 
 
 def settle_drafts(store: FileStore, is_ending: Callable[[], bool] = lambda: False) -> None:

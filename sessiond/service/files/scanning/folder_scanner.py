@@ -674,6 +674,8 @@ class FolderScanner:
         rows = [read for read in rows if not self._is_open(read[0].session_id)]
         # So does the actor of a session that was deleted and made again meanwhile.
         gone = [session_id for session_id in gone if not self._is_there(session_id)]
+        for session_id in gone:
+            self._profile.indexes.forget(session_id)
         if rows or gone:
             stored = store(rows, gone)
             for row in stored:
