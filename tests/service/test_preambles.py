@@ -37,7 +37,7 @@ async def row_of(
     root = home.resolve() / "claude" / "projects"
     write_lines(root / f"-p/{NAME}.jsonl", lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
+        await add_root(wire, root, "claude-code")
         found = await wire.call("session/list")
         assert found.get("unreadable", []) == []
         for row in found["sessions"]:
@@ -67,11 +67,14 @@ async def test_a_file_that_begins_with_bookkeeping_is_listed_with_its_first_prom
 
 
 @pytest.mark.parametrize("line", [SNAPSHOT, QUEUED, PULL, SUMMARY])
-def test_one_line_of_bookkeeping_tells_the_agent(line: Any, tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "file.jsonl", [line])
-    agent = agent_of_lines(path.read_bytes().splitlines())
+def test_lines_behind_bookkeeping_tell_the_agent(line: Any, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "file.jsonl", [*[line] * 200, TALK[0]])
+    lines = path.read_bytes().splitlines()
+    agent = agent_of_lines(lines)
     assert agent is not None
     assert agent.name == "claude-code"
+    assert agent_of_lines(lines[:-1]) is None
+    assert agent_of_lines([b"{}"] * 200 + lines[-1:]) is None
 
 
 @pytest.mark.parametrize("lines", [[SUMMARY], [SNAPSHOT, QUEUED, PULL]])
@@ -98,11 +101,10 @@ async def test_a_list_reads_no_more_than_a_bounded_beginning_of_a_file_that_says
     root = tmp_path.resolve() / "claude" / "projects"
     write_lines(root / f"-p/{NAME}.jsonl", [*lines, *TALK])
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
+        await add_root(wire, root, "claude-code")
         await wire.call("session/list", whole=False)
         await wire.call("session/list")
-    # Once for what tells the agent, and once for the row.
-    assert AGENT_LIST_PREAMBLE_BYTES < read[0] < 3 * AGENT_LIST_PREAMBLE_BYTES
+    assert AGENT_LIST_PREAMBLE_BYTES <= read[0] < 2 * AGENT_LIST_PREAMBLE_BYTES
 
 
 @pytest.mark.parametrize(

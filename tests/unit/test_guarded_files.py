@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
+import sys
+import weakref
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -268,3 +272,56 @@ def test_a_visit_may_take_its_time_between_its_looks(files: Files, file: Path) -
         return files.stat(file).st_size
 
     assert files.visit(file, work) == 4
+
+
+@pytest.mark.parametrize("way", ["visit", "together"])
+def test_a_failed_look_keeps_nothing_that_its_work_had(files: Files, file: Path, way: str) -> None:
+    class Held:
+        """Something that the work has open."""
+
+    held: list[weakref.ref[Held]] = []
+
+    def work(*_: object) -> None:
+        one = Held()
+        held.append(weakref.ref(one))
+        raise ValueError("of the work")
+
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="of the work"):
+            getattr(files, way)(file, work)
+        assert held[0]() is None
+    finally:
+        gc.enable()
+
+
+ENDING = """
+import sys
+from pathlib import Path
+from sessiond.journal.disk.files import Files
+from sessiond.service.files.guarded_files import guarded
+from sessiond.service.thread_pool import ThreadPool
+
+pool = ThreadPool(1)
+files = guarded(Files(), lambda _: "/place", pool)
+
+def reading():
+    fd = files.open_read(Path(sys.argv[1]))
+    try:
+        yield
+    finally:
+        files.close(fd)
+
+work = [reading()]
+next(work[0])
+# A cycle is collected at the end of the process alone.
+work.append(work)
+pool.end()
+"""
+
+
+def test_a_file_that_is_open_at_the_end_of_the_process_does_not_hold_it(file: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, str(file)], timeout=PATIENCE_SECONDS, check=False
+    )
+    assert ended.returncode == 0

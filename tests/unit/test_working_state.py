@@ -199,7 +199,7 @@ SAMPLES = {
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("custom_type", sorted(STATE_TYPES))
 def test_in_every_dialect_a_state_entry_says_the_same(dialect: Dialect, custom_type: str) -> None:
-    header = Header(version=1, id="session-a", timestamp=NOW, cwd="/p")
+    header = Header(version=3, id="session-a", timestamp=NOW, cwd="/p")
     own = dialect.for_file(header)
     data = Raw(msgspec.json.encode(SAMPLES[custom_type]))
     entry = Custom(

@@ -35,7 +35,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.dialects.agents.claude_code import ClaudeCodeReading, is_claude_code
+from sessiond.dialects.agents.claude_code import (
+    ClaudeCodeReading,
+    is_bookkeeping,
+    is_claude_code,
+)
 from sessiond.dialects.agents.codex import CodexReading, is_codex
 from sessiond.dialects.agents.gemini_cli import GeminiCliReading, is_gemini_cli
 from sessiond.dialects.agents.opencode import OpencodeReading
@@ -45,7 +49,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.recovery import pieces
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["AGENTS", "LINES_TRIED", "Agent", "agent_of_lines"]
+__all__ = ["AGENTS", "LINES_TRIED", "Agent", "agent_of_lines", "may_be_agents"]
 
 LINES_TRIED: Final = 50
 """Number of lines that tell an agent: some before the first message tell nothing, or are damaged."""
@@ -60,12 +64,20 @@ class Agent(Struct, frozen=True):
     reading: Callable[[], Reading]
     named_by_file: bool = False
     """True if the name of the file is the session's id, and not a line."""
+    may_begin: Callable[[SourceLine], bool] = lambda _: False
+    """Return whether a line may stand before those that tell the agent, with thousands of its kind."""
 
 
 AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
     agent.name: agent
     for agent in (
-        Agent("claude-code", is_claude_code, ClaudeCodeReading, named_by_file=True),
+        Agent(
+            "claude-code",
+            is_claude_code,
+            ClaudeCodeReading,
+            named_by_file=True,
+            may_begin=is_bookkeeping,
+        ),
         Agent("codex", is_codex, CodexReading),
         Agent("gemini-cli", is_gemini_cli, GeminiCliReading),
         Agent("opencode", lambda _: False, OpencodeReading),
@@ -87,12 +99,24 @@ def _objects(number: int, line: bytes) -> list[SourceLine]:
 def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
     """Return the agent whose file begins with these lines; None for any other file."""
     first: list[SourceLine] = []
-    numbered = enumerate(islice(lines, LINES_TRIED), 1)
+    numbered = enumerate(lines, 1)
     # The first lines of most files tell, and a list asks for every file.
-    for count in (1, _FEW_LINES, LINES_TRIED):
+    for count in (1, _FEW_LINES, LINES_TRIED - 1 - _FEW_LINES):
         for number, line in islice(numbered, count):
             first += _objects(number, line)
         found = next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)
         if found is not None:
             return found
+    may_be = [agent for agent in AGENTS.values() if any(map(agent.may_begin, first))]
+    for number, line in numbered if may_be else ():
+        objects = _objects(number, line)
+        found = next((agent for agent in may_be if agent.is_mine(objects)), None)
+        if found is not None:
+            return found
     return None
+
+
+def may_be_agents(lines: Iterable[bytes]) -> bool:
+    """Return whether the lines behind these may tell an agent, which none of these does."""
+    objects = (one for line in islice(lines, LINES_TRIED) for one in _objects(1, line))
+    return any(agent.may_begin(one) for one in objects for agent in AGENTS.values())

@@ -43,12 +43,12 @@ from sessiond.model.entries import (
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["ClaudeCodeReading", "is_claude_code"]
+__all__ = ["ClaudeCodeReading", "is_bookkeeping", "is_claude_code"]
 
 _AGENT: Final[AgentFormatName] = "claude-code"
 _FACTS: Final = ("version", "gitBranch", "entrypoint", "agentId", "forkedFrom")
 _KINDS: Final = ("", "user", "assistant", "system", "attachment")
-# Bookkeeping, of which a file may have thousands of lines before its first message, with a member of its own.
+# Bookkeeping, of which a file may have thousands of lines before its first message, each with a member that tells it.
 _BOOKKEEPING: Final = {
     "summary": "leafUuid",
     "file-history-snapshot": "messageId",
@@ -65,9 +65,12 @@ def is_claude_code(first: Sequence[SourceLine]) -> bool:
         kind, has_session = line.word("type"), line.word("sessionId") is not None
         if kind in _KINDS[1:] and has_session and line.word("uuid"):
             return True
-        if line.word(_BOOKKEEPING.get(kind or "", "")):
-            return True
     return False
+
+
+def is_bookkeeping(line: SourceLine) -> bool:
+    """Return whether Claude Code writes such a line before the first message."""
+    return bool(line.word(_BOOKKEEPING.get(line.word("type") or "", "")))
 
 
 class ClaudeCodeReading(Reading):

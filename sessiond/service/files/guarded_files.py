@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -169,9 +170,10 @@ class _GuardedFiles:
         visit = self._visit_at(place)
         if visit is not None and not visit.is_given_up:
             visit.call(lambda: self._close(fd), None, 0)
-        elif place:
+        elif place and not sys.is_finalizing():
+            # At the end of the process no thread begins any more, and the system closes the file.
             self._pool.submit(lambda: self._close(fd), _ignore, place=place)
-        else:
+        elif not place:
             self._files.close(fd)
 
     def _close(self, fd: int) -> None:
@@ -238,8 +240,12 @@ class _GuardedFiles:
         while not answer.ended.acquire(timeout=visit.left()):
             if visit.give_up(partial(self._fall_silent, place)):
                 raise _silence(place)
-        found: T = answer.outcome.get()
-        return found
+        try:
+            found: T = answer.outcome.get()
+            return found
+        finally:
+            # With its traceback a failure holds this frame, and with it the files that the work has open.
+            del answer
 
     def _visit_at(self, place: str) -> _Visit | None:
         """Return the visit of this thread at a place; None without one."""
@@ -282,8 +288,11 @@ class _GuardedFiles:
         outcome = answer.wait(patience, partial(self._fall_silent, place))
         if outcome is None:
             raise _silence(place)
-        found: T = outcome.get()
-        return found
+        try:
+            found: T = outcome.get()
+            return found
+        finally:
+            del answer, outcome
 
     def _ended(self, place: str, answer: Answer[Any], outcome: Outcome) -> None:
         answer.come(outcome)

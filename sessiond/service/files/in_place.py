@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from sessiond.catalog.fulltext import LinePlace
 from sessiond.dialects import sniff
-from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
+from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines, may_be_agents
 from sessiond.dialects.agents.codex import AGENT as CODEX
 from sessiond.dialects.agents.kept_state import kept_state, state_of
 from sessiond.dialects.agents.opencode import AGENT as OPENCODE
@@ -148,7 +148,7 @@ class AgentFiles:
                 records = _begun(transcript, more)
                 if transcript.reading.origin.is_told:
                     break
-            elif len(lines) >= LINES_TRIED:
+            elif len(lines) >= LINES_TRIED and not may_be_agents(lines):
                 break
         first = next((line for line in lines if line.strip()), b"")
         if agent is None or transcript is None or sniff(first) is not None:

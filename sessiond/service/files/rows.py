@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
 from sessiond.errors import SessionCorrupt
@@ -13,7 +13,6 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
-from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords, unseen
 from sessiond.service.files.crash_recovery import judge_tail
@@ -29,9 +28,6 @@ from sessiond.visible import printable
 __all__ = ["NothingSaid", "Rows"]
 
 T = TypeVar("T")
-
-_SAYING: Final = CONTEXT_KINDS | {Kind.COMPACTION}
-"""The kinds of entries of which a session has at least one."""
 
 
 class NothingSaid(SessionCorrupt):
@@ -153,8 +149,6 @@ class Rows:
             self._agents.forget(session_id)
         log, indexer, is_part = self._agents.summary(found, session_id, held)
         try:
-            if not (is_part or _SAYING & {*indexer.session.kinds}):
-                raise NothingSaid(str(found.path))
             opened = self._assembly.opened(found.path, session_id, known, log, indexer)
             mark: Mark | None = None
             if is_part:

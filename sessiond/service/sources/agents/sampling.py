@@ -199,25 +199,29 @@ def both_ends(
     and the last one are in every sample, up to the limit of a line.
     """
     ends = array("q", [0])
-    read = yield from beginning(held, has_enough, ends)
+    usual = AGENT_LIST_BYTES_MAX - AGENT_LIST_STEP_BYTES
+    most = usual if has_enough is never else AGENT_LIST_PREAMBLE_BYTES
+    read = yield from beginning(held, has_enough, ends, most)
     if len(ends) > 1:
         yield _tail(held, ends[-1], max(AGENT_LIST_BYTES_MAX - read, AGENT_LIST_STEP_BYTES), agent)
 
 
 def beginning(
-    held: HeldFile, has_enough: Callable[[], bool], ends: array[int] | None = None
+    held: HeldFile,
+    has_enough: Callable[[], bool],
+    ends: array[int] | None = None,
+    most: int = AGENT_LIST_PREAMBLE_BYTES,
 ) -> Generator[list[bytes], None, int]:
     """Yield the lines at the beginning of a large file, the first one at least, until there are enough.
 
-    A file may begin with thousands of lines of bookkeeping, so up to AGENT_LIST_PREAMBLE_BYTES are read for enough.
-
+    A file may begin with thousands of lines of bookkeeping, so `most` bytes are read for enough.
     `ends` gets the offset behind each line. Returns the number of bytes that were read.
     """
     ends = array("q", [0]) if ends is None else ends
     splitter = short_lines(ends)
     at, size = 0, held.found.st_size
     while at < size and not splitter.has_no_header:
-        if len(ends) > 1 and (at >= AGENT_LIST_PREAMBLE_BYTES or has_enough()):
+        if len(ends) > 1 and (at >= most or has_enough()):
             break
         chunk = held.pread(0, AGENT_LIST_STEP_BYTES, at)
         if not chunk:
