@@ -276,3 +276,36 @@ async def test_lines_of_many_bytes_are_read_in_steps_too(
     of_agent = await to_thread.run_sync(batches, IDS[0])
     assert [(mark.seq, mark.end > 0) for mark in of_agent] == [(1, False), (1, True)]
     assert len(await to_thread.run_sync(batches, IDS[0], of_agent[0])) == 1
+
+
+async def test_a_search_leaves_the_background_what_it_does_not_cover(
+    daemon: Daemon, reading: Reading
+) -> None:
+    async with daemon.connect() as wire:
+        assert await search(wire, session_id=IDS[1]) == ([IDS[1]], None)
+        assert reading.read == [IDS[1]]
+        assert await search(wire, session_id=IDS[1]) == ([IDS[1]], None)
+        assert (await search(wire, whole=False))[1] == {
+            "done": 1,
+            "total": 4,
+            "until": "2026-11-20T03:00:00.000Z",
+        }
+        await index_all(daemon)
+        assert sorted(reading.read) == IDS
+        assert await search(wire, whole=False) == (IDS, None)
+
+
+async def test_a_search_that_is_cancelled_gives_back_what_it_has_not_read(
+    daemon: Daemon, reading: Reading
+) -> None:
+    reading.held = IDS[2]
+    async with daemon.connect() as wire, daemon.connect() as other:
+        number = await wire.request("session/search", query="needle")
+        await eventually(lambda: reading.met.is_set())
+        await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+        reading.released.set()
+        await eventually(lambda: not daemon.service.search.turn.locked())
+        assert reading.read == [IDS[3], IDS[2]]
+        assert (await search(other, whole=False))[1] is not None
+        assert await search(other) == (IDS, None)
+        assert sorted(reading.read) == IDS

@@ -1,7 +1,7 @@
 """The reading of sessions for the search index. Blocking, for worker threads, one at a time.
 
 Rule 1: once all sessions are indexed, only those are read whose rows the catalog has seen changing. A walk through all
-of them comes first, and again where rows were lost, where the roots or the bound change, and where a root with a
+of them comes first, out of which a search takes those that it covers, and again where rows were lost, where the roots or the bound change, and where a root with a
 full room changes.
 
 Rule 2: outputs of tools leave the index before the next answer where a root has none searched, and are read again
@@ -70,13 +70,14 @@ class _Stop(Struct, frozen=True):
 class _Walk(Struct):
     """A way through sessions, the newest first: its rest, and what could not be read.
 
-    With `is_counted` the rooms have the texts of the sessions already.
+    With `is_counted` the rooms have the texts of the sessions already, but for those `uncounted`.
     """
 
     stops: deque[_Stop]
     places: RootRooms
     total: int
     is_counted: bool = False
+    uncounted: Set[str] = frozenset()
     done: int = 0
     unread: list[Unreadable] = []
     stuck: set[str] = set()
@@ -159,12 +160,11 @@ class Indexing:
         self._index.forget(gone)
         for session_id in gone:
             del self._changed[session_id]
-        if gone and self._places.any_full:
-            self._begin_walk()
+        self._is_walk_due = bool(gone) and self._places.any_full
 
     def catch_up(
         self, wanted: Covered | None, unread: list[Unreadable], *, whole: bool = True
-    ) -> Iterator[LookProgress]:
+    ) -> Generator[LookProgress]:
         """Read what the index lacks of the wanted sessions, and keep the index within its bound.
 
         Without `wanted`, of all sessions; unless `whole`, of those alone that have changed since the last reading.
@@ -183,20 +183,45 @@ class Indexing:
 
     def _walks(self, wanted: Covered | None, *, whole: bool) -> Iterator[_Walk]:
         """Yield the walks of a reading, each behind the end of the one before."""
-        changed = self._catalog.chosen(None, self._changed)
-        if wanted is not None:
-            changed = wanted.among(self._catalog, changed)
-        if changed:
-            yield self._walk_to(changed.values())
+        ahead = self._take_ahead(wanted) if wanted is not None and whole else []
+        try:
+            changed = self._catalog.chosen(None, self._changed)
+            if wanted is not None:
+                changed = wanted.among(self._catalog, changed)
+            if changed:
+                uncounted = {stop.session_id for stop in ahead}
+                yield self._walk_to(changed.values(), uncounted)
+        finally:
+            self._put_back(ahead)
+        # Of a full room the newest sessions have their part: all are gone through in their order.
+        is_over = wanted is not None and not self._is_walk_due
         if self._is_walk_due:
             self._begin_walk()
-        if self._walk is None or not whole:
-            return
-        if wanted is not None:
-            yield self._whole_walk(wanted.all(self._catalog))
-            return
-        yield self._walk
-        self._walk = None
+        if whole and not is_over and self._walk is not None:
+            yield self._walk
+            self._walk = None
+
+    def _take_ahead(self, wanted: Covered) -> list[_Stop]:
+        """Take the wanted sessions that are behind out of the walk, to those that have changed."""
+        walk = self._walk
+        if walk is None or walk.done == walk.total:
+            return []
+        ids = wanted.all(self._catalog)
+        ahead = [stop for stop in walk.stops if stop.found is None and stop.session_id in ids]
+        taken = {stop.session_id for stop in ahead}
+        walk.stops = deque(stop for stop in walk.stops if stop.session_id not in taken)
+        self._changed |= dict.fromkeys(taken)
+        walk.done += len(ahead)
+        return ahead
+
+    def _put_back(self, ahead: list[_Stop]) -> None:
+        """Give the walk back what was taken ahead, and is still behind."""
+        left = [stop for stop in ahead if stop.session_id in self._changed]
+        if self._walk is not None:
+            self._walk.stops.extendleft(reversed(left))
+            self._walk.done -= len(left)
+            for stop in left:
+                del self._changed[stop.session_id]
 
     # -- the ways -----------------------------------------------------------------------
 
@@ -204,33 +229,27 @@ class Indexing:
         self._is_walk_due = False
         self._generation = self._index.file.generation
         self._changed.clear()
-        self._walk = self._whole_walk(None)
+        self._walk = self._whole_walk()
         self._places = self._walk.places
 
-    def _walk_to(self, changed: Iterable[Known]) -> _Walk:
+    def _walk_to(self, changed: Iterable[Known], uncounted: Set[str]) -> _Walk:
         """Return a walk to sessions that have changed."""
         places = self._places
         stops = deque(_stop(known, places) for known in sorted(changed, key=_newest_first))
-        return _Walk(stops, places, len(stops), is_counted=True)
+        return _Walk(stops, places, len(stops), is_counted=True, uncounted=uncounted)
 
-    def _whole_walk(self, wanted: Set[str] | None) -> _Walk:
-        """Return a walk through the wanted sessions, or all, and those that the index has."""
+    def _whole_walk(self) -> _Walk:
+        """Return a walk through all sessions."""
         listed = {known.session_id: known for known in self._catalog.all() if known.listed}
         indexed = self._index.indexed()
         self._index.forget(indexed.keys() - listed.keys())
         self._index.keep_older_of(listed.keys())
         places = RootRooms(self._store.whereabouts)
-        concerned = [
-            known
-            for session_id, known in listed.items()
-            if wanted is None or session_id in wanted or session_id in indexed
-        ]
-        indexed |= self._without_outputs(concerned, indexed, places)
+        indexed |= self._without_outputs(listed.values(), indexed, places)
         stops, total = deque[_Stop](), 0
-        for known in sorted(concerned, key=_newest_first):
+        for known in sorted(listed.values(), key=_newest_first):
             found = indexed.get(known.session_id)
-            is_wanted = wanted is None or known.session_id in wanted
-            if is_wanted and not self._is_current(found, known, places):
+            if not self._is_current(found, known, places):
                 stops.append(_stop(known, places))
                 total += 1
             elif places.at(known).room is not None:
@@ -238,7 +257,7 @@ class Indexing:
         return _Walk(stops, places, total)
 
     def _without_outputs(
-        self, concerned: list[Known], indexed: Mapping[str, Indexed], places: RootRooms
+        self, concerned: Collection[Known], indexed: Mapping[str, Indexed], places: RootRooms
     ) -> dict[str, Indexed]:
         """Remove the outputs that are not to be searched; return what is indexed of their sessions now."""
         changed = dict[str, Indexed]()
@@ -304,7 +323,8 @@ class Indexing:
             return
         found = self._index.indexed_of(session_id)
         room = place.room
-        if walk.is_counted and room is not None and found is not None and not found.left_out:
+        is_counted = walk.is_counted and session_id not in walk.uncounted
+        if is_counted and room is not None and found is not None and not found.left_out:
             room.give(found.chars)
         if found and not found.left_out and self._is_current(found, known, walk.places):
             del self._changed[session_id]

@@ -13,6 +13,7 @@ Rule 3: a session without a file is never indexed, nor is a line that is not on 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from contextlib import closing
 from functools import partial
 from itertools import zip_longest
 from typing import Final, Literal
@@ -143,11 +144,12 @@ class Search:
             with anyio.move_on_after(None if whole else GLANCE_SECONDS) as scope:
                 async with self.turn:
                     await self._live_catalog.ask(require, asker)
-                    work = self._indexing.catch_up(Covered(query, only), unread, whole=whole)
-                    # One batch of lines per step, so that a cancelled search stops.
-                    while (step := await to_thread.run_sync(next, work, None)) is not None:
-                        far = step
-                        asker.progress.report(far.done, far.total, "sessions")
+                    wanted = Covered(query, only)
+                    with closing(self._indexing.catch_up(wanted, unread, whole=whole)) as work:
+                        # One batch of lines per step, so that a cancelled search stops.
+                        while (step := await to_thread.run_sync(next, work, None)) is not None:
+                            far = step
+                            asker.progress.report(far.done, far.total, "sessions")
                     looking = None if whole else self._indexing.far
             if scope.cancelled_caught:
                 looking = self._reading if far.total is None and self._reading else far
@@ -191,19 +193,20 @@ class Search:
         unread: list[Unreadable] = []
         async with self.turn:
             await self._live_catalog.ask(_nothing, asker)
-            work = self._indexing.catch_up(None, unread)
-            while True:
-                began = self._monotonic()
-                step = await to_thread.run_sync(next, work, None)
-                if step is None:
-                    if not unread:
-                        await to_thread.run_sync(self._index.take_place)
-                    await to_thread.run_sync(self._weigh)
-                    return True
-                self._reading = step
-                await anyio.sleep(self._monotonic() - began)
-                if self.turn.statistics().tasks_waiting:
-                    return False
+            with closing(self._indexing.catch_up(None, unread)) as work:
+                while True:
+                    began = self._monotonic()
+                    step = await to_thread.run_sync(next, work, None)
+                    if step is None:
+                        break
+                    self._reading = step
+                    await anyio.sleep(self._monotonic() - began)
+                    if self.turn.statistics().tasks_waiting:
+                        return False
+            if not unread:
+                await to_thread.run_sync(self._index.take_place)
+            await to_thread.run_sync(self._weigh)
+            return True
 
     def statistics(self) -> IndexStatistics:
         """Return how current the index is."""
