@@ -1,8 +1,8 @@
 """The reading of sessions for the search index. Blocking, for worker threads, one at a time.
 
 Rule 1: once all sessions are indexed, only those are read whose rows the catalog has seen changing. A walk through all
-of them comes first, out of which a search takes those that it covers, and again where rows were lost, where the roots or the bound change, and where a root with a
-full room changes.
+of them comes first, out of which a search takes those that it covers. Another walk follows where rows were lost, where
+the roots or the bound change, and where a root with a full room changes.
 
 Rule 2: outputs of tools leave the index before the next answer where a root has none searched, and are read again
 where it has.
