@@ -575,8 +575,9 @@ SEARCH_TOOL_CHARS_MAX: Final = 32_768
 # of the text's end.
 SEARCH_TEXT_BYTES: Final = 6 * SEARCH_TEXT_CHARS_MAX
 SEARCH_END_BYTES: Final = 6 * SEARCH_TOOL_CHARS_MAX // 2
-# service: bytes of another agent's file that a list reads, also of both ends of a larger file; how many such bytes may
-# be once they are unpacked; how many of the beginning are read at a time; of a piece with more lines, so many at each of its ends.
+# service: bytes of another agent's file that a list reads, also of both ends of a larger file; how many of the beginning
+# where these do not tell enough; how many such bytes may be once they are unpacked; how many of the beginning are read at a
+# time; of a piece with more lines, so many at each of its ends.
 AGENT_LIST_BYTES_MAX: Final = 64 * 1024
 AGENT_LIST_PREAMBLE_BYTES: Final = 1024 * 1024
 AGENT_LIST_UNPACKED_BYTES: Final = 256 * 1024

@@ -136,7 +136,7 @@ class SearchView(View):
             if not is_wanted():
                 return
             self._show(found)
-            # Whoever types other words meanwhile stays at them.
+            # Where other words are being typed, the cursor stays in the line.
             if found.hits and not has_hits and self._words.value.strip() == query:
                 self.rows.focus()
             has_hits = bool(found.hits)

@@ -474,12 +474,8 @@ class TextIndex:
             return choose(ids - newer)
 
         def ask(work: Callable[[sqlite3.Connection], list[_Row]]) -> list[_Row]:
-            def asked(connection: sqlite3.Connection) -> list[_Row]:
-                connection.executescript(_TABLES.temporary)
-                return work(connection)
-
             none: list[_Row] = []
-            return self._of_older(asked, none)
+            return self._of_older(work, none)
 
         return hits + _search(ask, match, older, limit - len(hits), filters)
 

@@ -155,11 +155,9 @@ def find_shown(connection: sqlite3.Connection, session_ids: Sequence[str]) -> di
     """Return what lists show of those of these sessions that are listed."""
     found: dict[str, Shown] = {}
     for table in reversed(_tables_in_use(connection)):
+        columns = "session_id, info, draft, archived, has_assistant"
         for session_id, info, *flags in _of_many(
-            connection,
-            f"SELECT session_id, info, draft, archived, has_assistant FROM {table} "  # noqa: S608 - our names
-            "WHERE listed = 1 AND session_id IN",
-            session_ids,
+            connection, columns, session_ids, "listed = 1", table=table
         ):
             require_types((info,), (bytes,))
             found[session_id] = Shown(info, *map(bool, flags))
@@ -170,13 +168,8 @@ def find_chosen(
     connection: sqlite3.Connection, query: Query | None, session_ids: Sequence[str]
 ) -> dict[str, Known]:
     """Return the records of those of these sessions that a list has; of those that any list has without a query."""
-    conditions, values = ("listed = 1", list[str | int]()) if query is None else select(query)
-    # SQLite takes the tables of a cross join in their order: the few sessions first.
-    rows = connection.execute(
-        f"SELECT {_KNOWN} FROM (SELECT value AS asked FROM json_each(?))"  # noqa: S608 - our names
-        f" CROSS JOIN sessions ON session_id = asked WHERE {conditions}",
-        (json.encode(session_ids).decode(), *values),
-    )
+    where, values = ("listed = 1", list[str | int]()) if query is None else select(query)
+    rows = _of_many(connection, _KNOWN, session_ids, where, values)
     return {row[0]: _known(row) for row in rows}
 
 
@@ -187,16 +180,25 @@ def take_changed(connection: sqlite3.Connection) -> set[str]:
 
 def find_marks(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, Mark]:
     """Return the recorded marks of those of these sessions that have records."""
-    ask = f"SELECT {_KNOWN} FROM sessions WHERE session_id IN"  # noqa: S608 - our names
-    return {row[0]: _known(row).mark for row in _of_many(connection, ask, session_ids)}
+    return {row[0]: _known(row).mark for row in _of_many(connection, _KNOWN, session_ids)}
 
 
-def _of_many(
-    connection: sqlite3.Connection, ask: str, session_ids: Sequence[str]
+def _of_many(  # noqa: PLR0913 - a question, and of which rows
+    connection: sqlite3.Connection,
+    columns: str,
+    session_ids: Sequence[str],
+    where: str = "TRUE",
+    values: Sequence[str | int] = (),
+    *,
+    table: str = "sessions",
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of many sessions; `ask` ends before the list of their ids."""
-    ids = json.encode(session_ids).decode()
-    yield from connection.execute(f"{ask} (SELECT value FROM json_each(?))", (ids,))  # noqa: S608 - our names
+    """Yield the rows of many sessions for which a condition with these values holds."""
+    # SQLite takes the tables of a cross join in their order: the few sessions first.
+    yield from connection.execute(
+        f"SELECT {columns} FROM (SELECT value AS asked FROM json_each(?))"  # noqa: S608 - our names
+        f" CROSS JOIN {table} ON session_id = asked WHERE {where}",
+        (json.encode(session_ids).decode(), *values),
+    )
 
 
 def _tables_in_use(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _content_preview(content: Raw | None, chars: int) -> str:
             return cut(said, chars)
         all_told = all_told or told
         named = named or _block_name(block)
-    return cut(all_told or named, chars)
+    return cut(all_told, chars) if all_told else cut(named)
 
 
 def _apart(raw: Raw | None, chars: int) -> tuple[str, str]:

@@ -21,6 +21,7 @@ __all__ = [
     "ENTRY_TYPES",
     "HEADER_TYPES",
     "HOLDS",
+    "INFO_SETTINGS",
     "BranchSummary",
     "Compaction",
     "Custom",
@@ -173,6 +174,10 @@ class SessionInfoEntry(Entry, kw_only=True, tag="session_info"):
     system_prompt: str | UnsetType | None = UNSET
     compaction: Raw | UnsetType = UNSET
     metadata: Raw | UnsetType = UNSET
+
+
+INFO_SETTINGS: Final = ("compaction", "dry_run", "system_prompt")
+"""Settings of a session that a `session_info` alone states; a model and a level have entries of their own."""
 
 
 class Leaf(Entry, kw_only=True, tag="leaf"):

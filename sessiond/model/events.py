@@ -149,9 +149,9 @@ class CompactionTold(Struct, frozen=True):
     """The state of compaction on a head.
 
     "recommended" means that the head's context leaves less of the window than the reserve. The
-    other states report a compaction that the daemon carries out; "completed" also one that a client made. `tokens_after` comes with
-    "completed", unless the lines for the estimate could not be read. `reason`, an error's kind,
-    comes with "failed".
+    other states report a compaction that the daemon carries out; "completed" also one that a client
+    made. `tokens_after` comes with "completed", unless the lines for the estimate could not be read.
+    `reason`, an error's kind, comes with "failed".
     """
 
     session_id: str

@@ -18,12 +18,12 @@ LOOKING: Final = {"done": 2, "total": 4, "until": "2026-11-20T01:00:00.000Z"}
 
 
 class Reading:
-    """What was asked of the daemon, and whether it still reads."""
+    """The questions that a daemon got, and the end of the daemon's reading."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.shown = 1
-        """How many hits and sessions are read by now."""
+        """Number of the hits and sessions that are read by now."""
         self.is_over = threading.Event()
 
 

@@ -28,6 +28,7 @@ from sessiond.dialects.sharur.names import TAKEN
 from sessiond.errors import EntryInvalid, TooLarge
 from sessiond.limits import SHARUR_LINE_BYTES_MAX
 from sessiond.model.entries import (
+    INFO_SETTINGS,
     Compaction,
     CustomMessage,
     Entry,
@@ -38,7 +39,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.times import is_rfc3339
 
-__all__ = ["SETTINGS", "check", "check_size"]
+__all__ = ["check", "check_size"]
 
 _FILE: Final = "a sharur file"
 _ROLES: Final = ("assistant", "system", "tool", "user")
@@ -58,8 +59,6 @@ _TEXTS: Final = frozenset(
         "customType",
     }
 )
-SETTINGS: Final = ("compaction", "dry_run", "system_prompt")
-"""The settings of a session that a `session_info` may state, besides the name."""
 _NUMBERS: Final = frozenset({"version", "tokensBefore", "tokensAfter"})
 
 
@@ -172,8 +171,8 @@ def _compaction(entry: Compaction) -> None:
 
 
 def _session_info(entry: SessionInfoEntry) -> None:
-    for name in facts_besides(entry, ("name", *SETTINGS)):
-        allowed = f"a name, {', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}"
+    for name in facts_besides(entry, ("name", *INFO_SETTINGS)):
+        allowed = f"a name, {', '.join(INFO_SETTINGS[:-1])} and {INFO_SETTINGS[-1]}"
         raise EntryInvalid(f"a session_info of {_FILE} can only have {allowed}", path=name)
     if not any(facts_besides(entry, ("name",))):
         require_name(entry, _FILE)

@@ -25,14 +25,14 @@ from sessiond.dialects.message_lines import SpokenLine, UsualLines
 from sessiond.dialects.native.rows import KIND_OF_ROLE
 from sessiond.dialects.sharur import header as sharur_header
 from sessiond.dialects.sharur import names as sharur_names
-from sessiond.dialects.sharur.checks import SETTINGS, check, check_size
+from sessiond.dialects.sharur.checks import check, check_size
 from sessiond.dialects.sharur.compose import compose
 from sessiond.dialects.sharur.context import SUMMARY_ROLE, listed_files, messages_of
 from sessiond.dialects.sharur.migrate import flat_line, upgrade_of
 from sessiond.dialects.sharur.values import line_time
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
-from sessiond.model.entries import Entry, Header, Opaque, SessionInfoEntry
+from sessiond.model.entries import INFO_SETTINGS, Entry, Header, Opaque, SessionInfoEntry
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
@@ -151,7 +151,7 @@ class Sharur(Translated):
             case CompactionEffect(first_kept):
                 made.effect = CompactionEffect(first_kept, replacement=False)
             case InfoEffect(facts):
-                kept = {name: facts[name] for name in SETTINGS if name in facts}
+                kept = {name: facts[name] for name in INFO_SETTINGS if name in facts}
                 made.effect = InfoEffect({"title": facts.get("title")} | kept)
             case _:
                 pass

@@ -56,7 +56,6 @@ VERSION: Final = 3
 _NOT_SHARUR: Final = "is no session header"
 FLAT_VERSION: Final = 1
 _VERSIONED: Final = ("type", "version", "v")
-# The members of a header from before the tree that have another name now.
 _NAMES: Final = {
     "reserve_tokens": "reserveTokens",
     "keep_recent_tokens": "keepRecentTokens",
@@ -65,6 +64,7 @@ _NAMES: Final = {
 """Names of sharur for settings of a compaction."""
 _SETTINGS: Final = {theirs: ours for ours, theirs in _NAMES.items()}
 _DRY_RUNS: Final = {b"true": True, b"false": False}
+# The members of a header from before the tree that have another name now.
 _RENAMED: Final = {"kind", "id", "parentId", "createdAt", "type", "timestamp", "version"}
 
 

@@ -40,11 +40,12 @@ _NO_TEXT: Final = b"\xff"
 def plaintext_of(value: Raw) -> bytes:
     """Return the bytes to encrypt of a JSON value. Raises InvalidParams for a value that is too long."""
     encoded = bytes(value)
-    said = msgspec.json.decode(encoded, type=str) if encoded.startswith(b'"') else encoded.decode()
+    is_text = encoded.startswith(b'"')
+    said = msgspec.json.decode(encoded, type=str) if is_text else encoded.decode()
     if len(said) > SECRET_CHARS_MAX:
         what = "a secret has at most {} characters, in JSON of a value that is no text"
         raise InvalidParams(what.format(SECRET_CHARS_MAX), path="value")
-    return said.encode() if encoded.startswith(b'"') else _NO_TEXT + one_line(encoded)
+    return said.encode() if is_text else _NO_TEXT + one_line(encoded)
 
 
 def value_of(plaintext: bytes) -> Raw:

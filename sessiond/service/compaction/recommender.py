@@ -19,8 +19,8 @@ from sessiond.limits import COMPACTION_LOOK_SECONDS, RETRY_AFTER_MS
 from sessiond.model.events import CompactionTold
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.live import Live
+from sessiond.service.compaction.result import tell
 from sessiond.service.compaction.runner import CompactionRunner
-from sessiond.service.log.events import notification
 from sessiond.service.policies import Policies
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.context.context import messages_seen
@@ -106,7 +106,7 @@ class Recommender:
             judged = now[name] = await _judged(live, policies, head.leaf, known)
             if judged.over and not (known is not None and known.over):
                 told = CompactionTold(actor.session_id, name, "recommended", judged.tokens)
-                actor.hub.signals.hint(notification("session/compaction", told))
+                tell(actor, told)
             if judged.over and judged.policy.auto:
                 self._runs.begin_by_itself(actor, name)
         if actor.hub or usual.auto:

@@ -18,6 +18,7 @@ __all__ = [
     "EntryRef",
     "result_with_figures",
     "stored_result",
+    "tell",
     "tell_completed",
     "tokens_around",
 ]
@@ -47,7 +48,11 @@ def tell_completed(actor: SessionActor, head: str, result: CompactResult) -> Non
     """Tell subscriptions with signals that a compaction is stored."""
     after = UNSET if result.tokens_after is None else result.tokens_after
     before = result.tokens_before or 0
-    told = CompactionTold(actor.session_id, head, "completed", before, after)
+    tell(actor, CompactionTold(actor.session_id, head, "completed", before, after))
+
+
+def tell(actor: SessionActor, told: CompactionTold) -> None:
+    """Tell subscriptions with signals of a compaction."""
     actor.hub.signals.hint(notification("session/compaction", told))
 
 

@@ -28,12 +28,12 @@ from sessiond.service.compaction.result import (
     CompactResult,
     EntryRef,
     stored_result,
+    tell,
     tell_completed,
     tokens_around,
 )
 from sessiond.service.compaction.run import CompactionRequest, CompactionRun
 from sessiond.service.hooks import Hooks
-from sessiond.service.log.events import notification
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Ticket
 from sessiond.service.store.claims import Claim
@@ -149,7 +149,7 @@ class CompactionRunner:
                 "there is nothing to summarise at this head now", reason=plan, head=wish.head
             )
         run.plan = plan
-        _tell(run, CompactionTold(actor.session_id, wish.head, "started", plan.tokens_before))
+        tell(run.actor, CompactionTold(actor.session_id, wish.head, "started", plan.tokens_before))
         summary = None
         if self._hooks.wanted("before_compact"):
             about = BeforeCompact(actor.session_id, wish.head, plan.facts(), run.automatic)
@@ -187,7 +187,7 @@ def _tell_end(run: CompactionRun) -> None:
         tell_completed(run.actor, head, run.result)
     elif run.error is not None:
         reason = run.error.kind
-        _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
+        tell(run.actor, CompactionTold(session_id, head, "failed", before, reason=reason))
 
 
 def _commit(run: CompactionRun, plan: CompactionPlan, made: tuple[str, Figures]) -> CompactRequest:
@@ -208,7 +208,3 @@ def _commit(run: CompactionRun, plan: CompactionPlan, made: tuple[str, Figures])
         plan=decode_plan_id(plan.plan_id),
         figures=figures,
     )
-
-
-def _tell(run: CompactionRun, told: CompactionTold) -> None:
-    run.actor.hub.signals.hint(notification("session/compaction", told))

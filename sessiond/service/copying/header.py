@@ -10,7 +10,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import asdict
 
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.model.entries import Custom, Entry, Header, ModelChange, SessionInfoEntry
+from sessiond.model.entries import (
+    INFO_SETTINGS,
+    Custom,
+    Entry,
+    Header,
+    ModelChange,
+    SessionInfoEntry,
+)
 from sessiond.model.row import InfoEffect, Kind, ModelName
 from sessiond.model.working.entries import STATE, StateSet
 from sessiond.service.copying.source import CopyDeps, Source, Step
@@ -124,18 +131,14 @@ def _restated(source: Source, steps: Sequence[Step]) -> list[Entry]:
     stating = [step for step in steps if isinstance(step, int) and session.kinds[step] == Kind.INFO]
     if not stating:
         return []
-    said = {
-        "compaction": info.compaction,
-        "dry_run": info.dry_run,
-        "system_prompt": info.system_prompt,
-    }
-    stale = [name for name in said if session.fact_seqs.get(name, stating[-1]) != stating[-1]]
+    last = stating[-1]
+    stale = [name for name in INFO_SETTINGS if session.fact_seqs.get(name, last) != last]
     if not stale:
         return []
-    (line,) = source.opened.journal.read_many(stating[-1:])
+    (line,) = source.opened.journal.read(last, last)
     effect = source.opened.dialect.row(line).effect
     title = effect.facts.get("title") if isinstance(effect, InfoEffect) else None
-    settings: dict[str, Any] = {name: said[name] for name in stale}
+    settings: dict[str, Any] = {name: getattr(info, name) for name in stale}
     if settings.get("compaction", UNSET) is None:
         settings["compaction"] = Raw(b"null")
     return [SessionInfoEntry(name=title, **settings)]

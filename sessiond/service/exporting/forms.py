@@ -16,6 +16,7 @@ from sessiond.dialects.base import Dialect
 from sessiond.dialects.lenient_json import items, join, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.entries import (
+    INFO_SETTINGS,
     BranchSummary,
     Custom,
     CustomMessage,
@@ -32,7 +33,6 @@ Form = tuple[Staged, str]
 """An entry, and what the entry loses against the stored one; "" for nothing."""
 
 _TITLE_ONLY: Final = "facts of the session besides its title were left out"
-_SETTINGS: Final = ("compaction", "dry_run", "system_prompt")
 _OTHERS: Final = "facts of the session besides its title and its settings were left out"
 _SPEAKER: Final = "messages of an extension for the assistant became messages for the user"
 _PLAIN: Final = "messages of an extension became a plain text"
@@ -46,7 +46,7 @@ def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
     match entry:
         case SessionInfoEntry():
             name = entry.auto_title if entry.name is UNSET else entry.name
-            settings = {field: getattr(entry, field) for field in _SETTINGS}
+            settings = {field: getattr(entry, field) for field in INFO_SETTINGS}
             if any(value is not UNSET for value in settings.values()):
                 yield SessionInfoEntry(name=name, timestamp=entry.timestamp, **settings), _OTHERS
             if name is not UNSET:

@@ -170,11 +170,11 @@ class _GuardedFiles:
         visit = self._visit_at(place)
         if visit is not None and not visit.is_given_up:
             visit.call(lambda: self._close(fd), None, 0)
-        elif place and not sys.is_finalizing():
-            # At the end of the process no thread begins any more, and the system closes the file.
-            self._pool.submit(lambda: self._close(fd), _ignore, place=place)
         elif not place:
             self._files.close(fd)
+        elif not sys.is_finalizing():
+            # At the end of the process no thread begins any more, and the system closes the file.
+            self._pool.submit(lambda: self._close(fd), _ignore, place=place)
 
     def _close(self, fd: int) -> None:
         close_quietly(self._files, fd)

@@ -185,9 +185,10 @@ class Indexing:
         """Yield the walks of a reading, each behind the end of the one before."""
         ahead = self._take_ahead(wanted) if wanted is not None and whole else []
         try:
-            changed = self._catalog.chosen(None, self._changed)
-            if wanted is not None:
-                changed = wanted.among(self._catalog, changed)
+            if wanted is None:
+                changed = self._catalog.chosen(None, self._changed)
+            else:
+                changed = wanted.among(self._catalog, self._changed)
             if changed:
                 uncounted = {stop.session_id for stop in ahead}
                 yield self._walk_to(changed.values(), uncounted)
@@ -312,8 +313,8 @@ class Indexing:
                     batch.add(Addition(session_id, mark, (), anew=True))
                 room.take(found.chars)
                 return
-        known = self._catalog.chosen(None, [session_id]).get(session_id)
-        if known is not None:
+        known = self._catalog.known(session_id)
+        if known is not None and known.listed:
             yield from self._bring(known, walk, batch)
 
     def _bring(self, known: Known, walk: _Walk, batch: _Batch) -> Iterator[None]:

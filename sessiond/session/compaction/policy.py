@@ -86,10 +86,9 @@ class Policy(Struct, frozen=True):
 
 def policy_of(own: CompactionSettings, usual: CompactionSettings, dialect: str) -> Policy:
     """Return the policy that a session's own settings, the configured ones and those of its program give."""
-    named = own.preset or usual.preset
-    preset = PRESETS["pi"] if named is None else PRESETS[named]
-    if named is None:
-        preset = next((PRESETS[name] for name in PRESETS if name == dialect), preset)
+    named = own.preset or usual.preset or dialect
+    # Another program's dialect names no preset.
+    preset = next((PRESETS[name] for name in PRESETS if name == named), PRESETS["pi"])
     # A session that names a preset gets its figures, not those configured for other sessions.
     fallback = usual if own.preset is None else CompactionSettings()
     return Policy(

@@ -2,9 +2,10 @@
 
 A small file is read in one look, which opens it once. Of a larger one come AGENT_LIST_BYTES_MAX at most, from both
 ends: from the beginning lines until the caller has enough, and for the rest of the bytes the last lines as far as an
-answer. More come of a file that says nothing yet in so many bytes. Of the lines before these last lines come only short ones that state a title or a tag. The first line and one
+answer. Of the lines before these last lines come only short ones that state a title or a tag. The first line and one
 at the end are read to their ends, up to the limit of a line. Of a very long line comes what `short_texts` keeps, so
-that memory never has all of such a line.
+that memory never has all of such a line. Of a file in which so many bytes do not tell enough, up to
+AGENT_LIST_PREAMBLE_BYTES of the beginning are read.
 """
 
 from __future__ import annotations
