@@ -26,6 +26,7 @@ errors.py    every error with its code
 limits.py    every bound with its owner
 moments.py   times as people write them
 scripts.py   tokens of a text by its script
+typed.py     JSON as values of types
 visible.py   texts that a screen may show
 system/      system calls that differ between platforms
 """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import msgspec
-
+from sessiond import typed
 from sessiond_client import Client, RpcError
 
 __all__ = ["by_now"]
@@ -22,4 +21,4 @@ async def by_now(client: Client, kind: type[T], method: str, **params: Any) -> T
             raise
         # An older daemon has whole answers only.
         found = await client.call(method, **params)
-    return msgspec.convert(found, kind)
+    return typed.convert(found, kind)

@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from sessiond import typed
 from sessiond.model.digests import sha256_hex
 from sessiond.model.formats import AGENT_FORMATS
 
@@ -91,9 +92,7 @@ def cursor_of(query: Query, position: Position) -> str:
 
 
 # Numbers are limited to those of SQLite.
-_cursor: Final = msgspec.json.Decoder(
-    tuple[str, str | Annotated[int, Meta(ge=0, le=2**63 - 1)], str]
-)
+_cursor: Final = typed.decoder(tuple[str, str | Annotated[int, Meta(ge=0, le=2**63 - 1)], str])
 
 
 def position_of(query: Query, cursor: str) -> Position:

@@ -13,6 +13,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.connect.conversation import NULL
 from sessiond.moments import MOMENT_HINT, moment
 
@@ -97,7 +98,7 @@ class _Json(click.ParamType[Raw]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Raw:
         text = self._bytes(str(value), param, ctx)
         try:
-            msgspec.json.decode(text, type=self._kind)
+            typed.decode(text, self._kind)
             return Raw(text)
         except msgspec.ValidationError as error:
             self.fail(str(error), param, ctx)

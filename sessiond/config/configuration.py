@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import Meta, Struct
 
+from sessiond import typed
 from sessiond.config.addresses import has_secret
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.presets import RETENTION_PRESETS, RetentionPreset
@@ -111,7 +112,7 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
 
     def settings(self) -> CompactionSettings:
         """Return the values as compaction settings of a session."""
-        return msgspec.convert(msgspec.structs.asdict(self), CompactionSettings)
+        return typed.convert(msgspec.structs.asdict(self), CompactionSettings)
 
 
 class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -260,7 +261,7 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
         section, _, name = key.rpartition(".")
         (tree.setdefault(section, {}) if section else tree)[name] = checked
     tree["roots"] = {kind: folders for kind, folders in tree["roots"].items() if folders}
-    return msgspec.convert(tree, Configuration), settings
+    return typed.convert(tree, Configuration), settings
 
 
 def _preset(named: Callable[[str], tuple[str, Any] | None]) -> Mapping[str, tuple[str, Any]]:
@@ -306,9 +307,9 @@ def _variable(key: str) -> str:
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
     try:
         if kind in _LISTS and source.startswith("$"):
-            return msgspec.json.decode(value, type=kind)
+            return typed.decode(value, kind)
         # A number from the environment is text; a number from the file must be a TOML number.
-        checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
+        checked = typed.convert(value, kind, strict=not source.startswith("$"))
     except msgspec.DecodeError as error:
         raise _wrong(key, value, source) from error
     if checked != checked:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import items, join
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.escapes import whole_characters
@@ -30,7 +31,7 @@ def entry_of(members: Mapping[str, Raw], kind: type[Entry]) -> Entry:
     A payload keeps its bytes, half a character included; elsewhere half a character becomes U+FFFD.
     """
     try:
-        return msgspec.json.decode(join(members), type=kind)
+        return typed.decode(join(members), kind)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
@@ -38,7 +39,7 @@ def entry_of(members: Mapping[str, Raw], kind: type[Entry]) -> Entry:
         payloads = {name: raw for name, raw in members.items() if name in _PAYLOADS}
     plain = {name: Raw(whole_characters(bytes(raw))) for name, raw in members.items()}
     stand_in = {name: Raw(b"[]" if name == _LIST else b"null") for name in payloads}
-    made = msgspec.json.decode(join(plain | stand_in), type=kind)
+    made = typed.decode(join(plain | stand_in), kind)
     for name, raw in payloads.items():
         value = items(raw) if name == _LIST else raw
         if value is None:

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.limits import NESTING_MAX
 from sessiond.model.escapes import ESCAPES, whole_characters
@@ -37,9 +38,9 @@ __all__ = [
     "with_field",
 ]
 
-_fields: Final = msgspec.json.Decoder(dict[str, Raw])
-_items: Final = msgspec.json.Decoder(list[Raw])
-_string: Final = msgspec.json.Decoder(str)
+_fields: Final = typed.decoder(dict[str, Raw])
+_items: Final = typed.decoder(list[Raw])
+_string: Final = typed.decoder(str)
 
 _NULL: Final = Raw(b"null")
 _NO_TEXT: Final = (msgspec.DecodeError, UnicodeDecodeError)

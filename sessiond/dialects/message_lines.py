@@ -15,6 +15,7 @@ from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import require_readable
 from sessiond.dialects.usage import usage_in
@@ -96,9 +97,9 @@ class UsualLines(Generic[_Line]):
         self._kinds = kinds
 
     @cached_property
-    def _decoder(self) -> msgspec.json.Decoder[_Line]:
+    def _decoder(self) -> typed.Decoder[_Line]:
         # A start of the daemon reads no line.
-        return msgspec.json.Decoder(self._line)
+        return typed.decoder(self._line)
 
     def read(self, lines: Sequence[bytes]) -> list[_Line]:
         """Return the lines up to the first one that is not usual."""
@@ -119,7 +120,7 @@ class UsualLines(Generic[_Line]):
         return made
 
 
-def readable(decoder: msgspec.json.Decoder[_T], lines: Sequence[bytes]) -> list[_T]:
+def readable(decoder: typed.Decoder[_T], lines: Sequence[bytes]) -> list[_T]:
     """Return the decoded lines up to the first one that the decoder, or a client, does not take."""
     found: list[_T] = []
     with suppress(*DECODE_ERRORS):

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, items, lenient, text
 from sessiond.dialects.usage import usage_in
@@ -48,7 +49,7 @@ class _MessageLine(Struct, gc=False):
 def reading_of(line: bytes) -> ParsedMessage | None:
     """Return the decoded message of a stored line; None if the line has none."""
     try:
-        message: Raw | None = msgspec.json.decode(line, type=_MessageLine).message
+        message: Raw | None = typed.decode(line, _MessageLine).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         message = lenient(line).get("message")
     return None if message is None else read_message(message)

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.limits import NESTING_MAX
 
 __all__ = ["is_rest"]
@@ -52,7 +53,7 @@ PROBE_BYTES: Final = 1024
 # Where a number or an escape is cut, its error may be told some bytes before the end.
 _CUT_BYTES: Final = 16
 _PLACE: Final = re.compile(r"\(byte ([0-9]+)\)")
-_decode: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode: Final = typed.decoder(dict[str, Raw]).decode
 
 
 def is_rest(line: bytes) -> bool:

@@ -7,12 +7,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import text
 from sessiond.model.times import rfc3339
 
 __all__ = ["raw_rfc3339", "raw_time"]
 
-_number: Final = msgspec.json.Decoder(float)
+_number: Final = typed.decoder(float)
 
 
 def raw_rfc3339(raw: Raw | None) -> str:

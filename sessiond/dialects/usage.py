@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.usage import Usage
 
@@ -69,14 +70,14 @@ class _Counts(Struct, gc=False):
 
 
 _Members = Mapping[str, Raw]
-_decoder: Final = msgspec.json.Decoder(int | float)
+_decoder: Final = typed.decoder(int | float)
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def usage_in(usage: Raw) -> Usage | None:
     """Return the usage in a message's member `usage`; None for no object or an empty one."""
     try:
-        usual = _counted(msgspec.json.decode(usage, type=_Counts))
+        usual = _counted(typed.decode(usage, _Counts))
     except _DECODE_ERRORS:
         usual = None
     if usual is not None:

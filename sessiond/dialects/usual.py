@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import is_null
 from sessiond.dialects.usage import usage_in
 from sessiond.model.parsed_message import Block, ParsedMessage
@@ -63,7 +64,7 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError
 def usual_reading(message: Raw) -> ParsedMessage | None:
     """Return the decoded message; None for a message that needs the general way."""
     try:
-        found = msgspec.json.decode(message, type=_Message)
+        found = typed.decode(message, _Message)
     except _DECODE_ERRORS:
         return None
     if found.role not in _ROLES or not (

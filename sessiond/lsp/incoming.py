@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.lsp.text.text import Splitter, split
 
 __all__ = ["CutMessage", "Incoming", "Sizes", "cut_texts"]
@@ -72,7 +73,7 @@ class Incoming:
             return body
         try:
             cut = cut_texts(body, self._prefix)
-            if msgspec.json.decode(cut.body, type=_Envelope).method not in _HOLDERS:
+            if typed.decode(cut.body, _Envelope).method not in _HOLDERS:
                 return body
         except (ValueError, msgspec.MsgspecError):
             # A broken message; pygls refuses it.

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from mcp import types
 
+from sessiond import typed
 from sessiond.by_now import by_now
 from sessiond.mcp.arguments import faults, wrong
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_of_path
@@ -138,7 +139,7 @@ async def _entry(client: Client, given: Arguments, options: dict[str, Any]) -> d
 async def _context(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
     found = await client.build_context(**{**given, **options})
     kept = newest_that_fit(found.raw_messages, len)
-    messages = [msgspec.json.decode(one) for one in kept]
+    messages = [typed.decode(one) for one in kept]
     if kept and len(kept[-1]) > PAGE_CHARS:
         # Alone over the page: its beginning, in words.
         role, entry_id = messages[-1].get("role"), found.sources[-1]

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond import __version__, limits
+from sessiond import __version__, limits, typed
 from sessiond.build import BUILD
 from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
@@ -184,7 +184,7 @@ def _offered(params: InitializeParams) -> _Offered:
     if isinstance(params.capabilities, UnsetType):
         return _Offered()
     try:
-        return msgspec.json.decode(params.capabilities, type=_Offered)
+        return typed.decode(params.capabilities, _Offered)
     except msgspec.ValidationError as error:
         raise InvalidParams(f"capabilities: {error}", path="capabilities") from None
 
@@ -193,7 +193,7 @@ def _name(client_info: Raw | UnsetType) -> str | None:
     if isinstance(client_info, UnsetType):
         return None
     try:
-        name = msgspec.json.decode(client_info, type=_Named).name
+        name = typed.decode(client_info, _Named).name
     except msgspec.ValidationError:
         return None
     return name and name[: limits.CLIENT_NAME_CHARS_MAX]

@@ -19,6 +19,8 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import DecodeError, Raw, Struct, ValidationError
 
+from sessiond import typed
+
 __all__ = ["IntegerDecoder", "decode_integers"]
 
 T = TypeVar("T")
@@ -27,8 +29,8 @@ _NUMBER: Final = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?"
 # No finite number of 64 bits has more digits; 1e999 is never written out.
 _DIGITS_MAX: Final = 309
 _TEXT_BYTES_MAX: Final = 400
-_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_items: Final = msgspec.json.Decoder(list[Raw]).decode
+_members: Final = typed.decoder(dict[str, Raw]).decode
+_items: Final = typed.decoder(list[Raw]).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -52,7 +54,7 @@ class IntegerDecoder(Generic[T]):
     @cached_property
     def _decode(self) -> Callable[[bytes | Raw], T]:
         # Made at the first use: decoders of all entry types would take a fiftieth of a start.
-        return msgspec.json.Decoder(self._kind).decode
+        return typed.decoder(self._kind).decode
 
     def decode(self, encoded: bytes | Raw) -> T:
         """Return the typed value. Raises msgspec.DecodeError and ValidationError."""

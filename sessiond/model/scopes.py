@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.model.digests import sha256_hex
 
 __all__ = ["Scope", "ScopeName", "scope_bytes", "scope_in"]
@@ -45,7 +46,7 @@ def scope_in(field: Raw | UnsetType, session_id: str) -> Scope | UnsetType:
     if isinstance(field, UnsetType):
         return UNSET
     try:
-        scope = msgspec.json.decode(field, type=Scope)
+        scope = typed.decode(field, Scope)
         is_its_own = scope.session_id == session_id
     except (msgspec.DecodeError, UnicodeEncodeError):
         # A foreign writer's header may have a field of this name.

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.model.integers import IntegerDecoder
 
 __all__ = [
@@ -39,7 +40,7 @@ class CompactionSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown
     auto: bool | None = None
 
 
-_members: Final = msgspec.json.Decoder(dict[str, Raw])
+_members: Final = typed.decoder(dict[str, Raw])
 _decoders: Final = {
     field.name: IntegerDecoder[Any](field.type)
     for field in msgspec.structs.fields(CompactionSettings)

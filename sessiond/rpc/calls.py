@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
+from sessiond import typed
 from sessiond.errors import Overloaded, SessiondError, TooLarge
 from sessiond.limits import (
     ORIGIN_ID_BYTES_MAX,
@@ -33,7 +34,7 @@ C = TypeVar("C")
 Put = Callable[[bytes], None]
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder().decode
+_decode: Final = typed.decoder(Any).decode
 _NULL: Final = b"null"
 
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, DecodeError, Meta, Raw, ValidationError
 
+from sessiond import typed
 from sessiond.errors import (
     Internal,
     InvalidParams,
@@ -99,7 +100,7 @@ class _Entry(Generic[C]):
         kind: type[Any] = self.method.params
         if self.method.lenient:
             kind = msgspec.defstruct(kind.__name__, [], bases=(kind,), forbid_unknown_fields=False)
-        self.decode = msgspec.json.Decoder(kind).decode
+        self.decode = typed.decoder(kind).decode
         return self.decode(params)
 
 
@@ -266,7 +267,7 @@ class Exchange(Generic[C]):
         """
         if request.method != "$/cancelRequest":
             raise MethodNotFound("no such method", method=request.method[:100])
-        params = msgspec.json.decode(request.params, type=CancelParams)
+        params = typed.decode(request.params, CancelParams)
         if bytes(params.id)[0] not in ID_STARTS:
             raise InvalidParams("an id is a string, a number or null", path="id")
         self.calls.cancel(params.id)

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, structs
 
+from sessiond import typed
 from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import BATCH_MEMBERS_MAX, HALVES_BYTES_MAX
 
@@ -105,8 +106,8 @@ _MARK: Final = rb"\uf8ff"
 _REPLACEMENT: Final = rb"\ufffd"
 _HALF: Final = "a text holds half a surrogate pair, which is no character; send U+FFFD instead"
 # The common case of `decode` without its extra call; raises the errors that `decode` catches.
-decode_request: Final = msgspec.json.Decoder(Request).decode
-_decode_raw: Final = msgspec.json.Decoder(Raw).decode
+decode_request: Final = typed.decoder(Request).decode
+_decode_raw: Final = typed.decoder(Raw).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -160,7 +161,7 @@ def _mended(result: Raw | UnsetType) -> Raw | UnsetType:
 
 def _batch(body: bytes) -> Batch | Refused:
     try:
-        members = msgspec.json.decode(body, type=_members_type())
+        members = typed.decode(body, _members_type())
     except ValidationError:
         limit = BATCH_MEMBERS_MAX
         return Refused(TooLarge(f"a batch may have {limit} members", limit=limit))
@@ -195,7 +196,7 @@ def _member(raw: Raw) -> Member:
 def _other(body: bytes | Raw) -> Member:
     """Return the answer of a client, or the error in a would-be request."""
     try:
-        message = msgspec.json.decode(body, type=_Any)
+        message = typed.decode(body, _Any)
     except ValidationError:
         _decode_raw(body)  # raises for a body that is not JSON at all: the caller answers that
         return Refused(InvalidRequest("a message is an object"))

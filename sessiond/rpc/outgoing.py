@@ -16,9 +16,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
-import msgspec
 from msgspec import DecodeError, UnsetType
 
+from sessiond import typed
 from sessiond.limits import OUTGOING_MAX
 from sessiond.model.requests import Reply, Trouble
 from sessiond.rpc.calls import Peer
@@ -27,7 +27,7 @@ from sessiond.rpc.messages import Response, notification_body, request_body
 __all__ = ["Outgoing"]
 
 Settle = Callable[[Reply], None]
-_decode: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
+_decode: Final[Callable[[bytes], Any]] = typed.decoder(Any).decode
 
 
 class Outgoing:

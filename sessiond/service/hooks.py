@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.errors import Vetoed
 from sessiond.limits import HOOK_SECONDS, SUMMARY_BYTES_MAX, VETO_REASON_CHARS_MAX
 from sessiond.model.requests import HOOKS, Hook, HookAnswer, Reply
@@ -70,7 +71,7 @@ def _answer_in(reply: Reply) -> HookAnswer:
     if reply.result is None:
         return _NOTHING
     try:
-        return msgspec.json.decode(reply.result, type=HookAnswer)
+        return typed.decode(reply.result, HookAnswer)
     except (msgspec.DecodeError, RecursionError):
         return _NOTHING
 

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
+from sessiond import typed
 from sessiond.errors import IdempotencyConflict, Overloaded, SessionNotFound, TooLarge
 from sessiond.limits import (
     QUEUE_DONE_KEPT_MS,
@@ -218,7 +219,7 @@ def _add(draft: Draft, actor: SessionActor, began: str, queue_id: str, prompt: P
         return Queued(queue_id, duplicate=True)
     found = draft.get(key)
     if found is not None:
-        stored = msgspec.json.decode(found.value, type=Prompt)
+        stored = typed.decode(found.value, Prompt)
         if (stored.kind, bytes(stored.data)) != (prompt.kind, bytes(prompt.data)):
             text = "another prompt waits under this id: choose another id"
             raise IdempotencyConflict(text, entry_id=queue_id)
@@ -245,7 +246,7 @@ def _drop(draft: Draft, actor: SessionActor, ids: Collection[str], now_ms: int) 
 def _removed(document: Document, actor: SessionActor) -> list[str]:
     """Return the ids of the prompts that were removed of late, the latest last."""
     record = document.get(_removed_key(actor))
-    return [] if record is None else msgspec.json.decode(record.value, type=list[str])
+    return [] if record is None else typed.decode(record.value, list[str])
 
 
 def _remember_removed(draft: Draft, actor: SessionActor, ids: Collection[str], now_ms: int) -> None:
@@ -276,7 +277,7 @@ def _waiting(document: Document, actor: SessionActor) -> Iterator[tuple[int, Wai
     for key, record in document.records.items():
         queue_id = key.removeprefix(prefix)
         if key.startswith(prefix) and not _is_taken(actor, queue_id):
-            prompt = msgspec.json.decode(record.value, type=Prompt)
+            prompt = typed.decode(record.value, Prompt)
             yield record.revision, WaitingPrompt(queue_id, *astuple(prompt))
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-import msgspec
 from anyio import to_thread
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.catalog.query import Position
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
@@ -64,7 +64,7 @@ class _Named(Struct):
 
 
 def _id_in(info: bytes) -> str:
-    return msgspec.json.decode(info, type=_Named).id
+    return typed.decode(info, _Named).id
 
 
 async def retain(

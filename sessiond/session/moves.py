@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.errors import EntryInvalid, HeadNotFound
 from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import BranchSummary, Custom, Label, Leaf
@@ -201,7 +202,7 @@ def _move(
 def is_move(wire: bytes, form: MoveForm) -> bool:
     """Return whether an entry, as clients see it, is the node of a move without a summary."""
     try:
-        found = msgspec.json.decode(wire, type=_MoveNode)
+        found = typed.decode(wire, _MoveNode)
     except msgspec.DecodeError:
         return False
     if form == "custom":

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.errors import EntryInvalid, IdempotencyConflict
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.model.ids import MAIN, derive_entry_ids
@@ -129,7 +130,7 @@ def _stored_before(
 def _envelope_of(wire: bytes) -> _Envelope | None:
     """Return the envelope of a stored entry; None for a line that no append of sessiond wrote."""
     try:
-        return msgspec.json.decode(wire, type=_Envelope)
+        return typed.decode(wire, _Envelope)
     except msgspec.DecodeError:
         return None
 
@@ -170,7 +171,7 @@ def _as_whole(twin: SessionInfoEntry, wire: bytes, names: Sequence[str]) -> Sess
     """Return the entry with the facts that the stored one repeats because no call changed them."""
     if not names:
         return twin
-    stored = msgspec.json.decode(wire, type=SessionInfoEntry)
+    stored = typed.decode(wire, SessionInfoEntry)
     same = {name: getattr(stored, name) for name in names if getattr(twin, name) is UNSET}
     if same.get("metadata", UNSET) is None:
         same["metadata"] = UNSET
@@ -180,7 +181,7 @@ def _as_whole(twin: SessionInfoEntry, wire: bytes, names: Sequence[str]) -> Sess
 def _members(wire: bytes) -> dict[str, Any]:
     """Return the members of an entry; none for a line that a foreign writer spoilt."""
     try:
-        return msgspec.json.decode(wire, type=dict[str, Any])
+        return typed.decode(wire, dict[str, Any])
     except msgspec.DecodeError:
         return {}
 

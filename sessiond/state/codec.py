@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.model.ids import is_state_key
 from sessiond.state.document import ABSENT, Document, Record
 
@@ -74,10 +75,10 @@ def decode_as(kind: str, data: bytes, namespace: str) -> Document:
     try:
         # The decoder leaves the bytes of values unchecked.
         data.decode()
-        head = msgspec.json.decode(data, type=_Head)
+        head = typed.decode(data, _Head)
         if head.type == kind and head.version > VERSION:
             raise NewerVersion
-        file = msgspec.json.decode(data, type=_File)
+        file = typed.decode(data, _File)
     except UnicodeDecodeError:
         raise Damaged("it is not UTF-8") from None
     except msgspec.ValidationError:

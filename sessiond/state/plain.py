@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
@@ -122,7 +123,7 @@ def _loaded(
         problems.append(LoadProblem(printable(path), reason))
         return []
     values: dict[str, Raw] = {}
-    for key, value in msgspec.json.decode(data, type=dict[str, Raw]).items():
+    for key, value in typed.decode(data, dict[str, Raw]).items():
         why = _why_no_value(key, value)
         if why is None:
             # A value of its own does not keep the whole file in memory.
@@ -138,7 +139,7 @@ def _why_not(data: bytes) -> str | None:
         data.decode()
         if nests_too_deeply(data):
             return "it is nested too deeply"
-        msgspec.json.decode(data, type=dict[str, Raw])
+        typed.decode(data, dict[str, Raw])
     except UnicodeDecodeError:
         return "it is not UTF-8"
     except msgspec.ValidationError:

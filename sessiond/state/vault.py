@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.errors import SecretCorrupt, SecretKeyUnavailable
 from sessiond.model.digests import sha256_hex
 from sessiond.state.codec import SECRETS, encode_as
@@ -139,7 +140,7 @@ def _bound_whole(document: Document, key_id: str) -> bytes:
 
 def _sealed(value: Raw, namespace: str, key: str | None) -> _Sealed:
     try:
-        return msgspec.json.decode(value, type=_Sealed)
+        return typed.decode(value, _Sealed)
     except msgspec.DecodeError:
         raise _corrupt(namespace, key) from None
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from sessiond import typed
 from sessiond.dialects import sniff
 from sessiond.dialects.base import BadHeader, BadLine, ContextLine, Dialect, current_lines
 from sessiond.errors import EntryInvalid
@@ -74,17 +75,17 @@ def lines_of(dialect: Dialect, data: bytes) -> list[bytes]:
 
 def entry_of(dialect: Dialect, line: bytes) -> Entry | Opaque | None:
     """Return the entry that a client would have sent for a line; None if none would be accepted."""
-    wire = msgspec.json.decode(dialect.wire(line), type=dict[str, Raw])
-    word = msgspec.json.decode(wire["type"], type=str)
+    wire = typed.decode(dialect.wire(line), dict[str, Raw])
+    word = typed.decode(wire["type"], str)
     kind = ENTRY_TYPES.get(word)
     if dialect.row(line).kind == Kind.OPAQUE and kind is not None:
         return None
     if kind is None:
-        envelope = {name: msgspec.json.decode(wire[name]) for name in _ENVELOPE & wire.keys()}
+        envelope = {name: typed.decode(wire[name]) for name in _ENVELOPE & wire.keys()}
         own = {name: value for name, value in wire.items() if name not in _ENVELOPE}
         return Opaque(**envelope, fields=own)
     try:
-        return msgspec.json.decode(dialect.wire(line), type=kind)
+        return typed.decode(dialect.wire(line), kind)
     except msgspec.ValidationError:
         return None
 
@@ -226,7 +227,7 @@ def check_views(dialect: Dialect, line: bytes) -> None:
         assert isinstance(_values(message.body)["role"], str), "a message has a role"
         assert message.source == row.id, "a message names its entry"
     if row.kind in MESSAGE_KINDS:
-        payload = msgspec.json.decode(dialect.wire(line), type=dict[str, Raw])["message"]
+        payload = typed.decode(dialect.wire(line), dict[str, Raw])["message"]
         # A content that is null may be written out; every other payload passes as bytes.
         if _values(bytes(payload)).get("content", "") is not None:
             assert [message.body for message in messages] == [bytes(payload)], "payload changed"
@@ -260,7 +261,7 @@ def _is_header(dialect: Dialect, line: bytes) -> bool:
 
 
 def _values(encoded: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(encoded, type=dict[str, Any])
+    return typed.decode(encoded, dict[str, Any])
 
 
 def _pretty(entry: Entry | Opaque) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import anyio
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.rpc.framing import Framing
@@ -162,7 +163,7 @@ class Wire(RawWire):
         Answers to other requests are kept for later calls. Raises Refusal.
         """
         while number not in self._answers:
-            message = msgspec.json.decode(await self.receive())
+            message = typed.decode(await self.receive())
             if "method" in message:
                 self._keep(message)
             else:
@@ -190,7 +191,7 @@ class Wire(RawWire):
         if self.notifications:
             return self.notifications.pop(0)
         while not self.notifications:
-            self._keep(msgspec.json.decode(await self.receive()))
+            self._keep(typed.decode(await self.receive()))
         return self.notifications.pop(0)
 
     def _keep(self, message: dict[str, Any]) -> None:
@@ -206,7 +207,7 @@ class Wire(RawWire):
     async def next_request(self) -> dict[str, Any]:
         """Return the next request of the daemon, those that arrived during calls first."""
         while not self.requests:
-            self._keep(msgspec.json.decode(await self.receive()))
+            self._keep(typed.decode(await self.receive()))
         return self.requests.pop(0)
 
     async def reply(self, request: dict[str, Any], result: Any) -> None:
@@ -231,14 +232,12 @@ class _Error(Struct, forbid_unknown_fields=True):
     data: dict[str, Raw]
 
 
-_decode_batch: Final = msgspec.json.Decoder(list[_Message]).decode
-_decode_message: Final = msgspec.json.Decoder(_Message).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_params: Final = {
-    name: msgspec.json.Decoder(kind).decode for name, kind in NOTIFICATIONS.items()
-}
+_decode_batch: Final = typed.decoder(list[_Message]).decode
+_decode_message: Final = typed.decoder(_Message).decode
+_decode_members: Final = typed.decoder(dict[str, Raw]).decode
+_decode_params: Final = {name: typed.decoder(kind).decode for name, kind in NOTIFICATIONS.items()}
 _decode_asked: Final = {
-    name: msgspec.json.Decoder(asked.params).decode for name, asked in CLIENT_REQUESTS.items()
+    name: typed.decoder(asked.params).decode for name, asked in CLIENT_REQUESTS.items()
 }
 
 

@@ -22,7 +22,10 @@ compile, Decoder = re.compile, msgspec.json.Decoder
 
 
 def caller():
-    return sys._getframe(2).f_globals["__name__"]
+    frame = sys._getframe(2)
+    while frame.f_globals["__name__"] == "sessiond.typed":
+        frame = frame.f_back
+    return frame.f_globals["__name__"]
 
 
 def noting_compile(pattern, flags=0):
@@ -103,9 +106,12 @@ def test_a_start_compiles_only_the_patterns_of_every_line_and_every_file(started
     ]
 
 
-def test_a_start_builds_only_the_decoders_of_every_request_and_every_line(started: Started) -> None:
-    """Others are built at their first use, by `msgspec.json.decode(…, type=…)`, which keeps them."""
+def test_a_start_builds_only_the_decoders_of_its_configuration_every_request_and_every_line(
+    started: Started,
+) -> None:
+    """Others are built at their first use, by `typed.decode`, which keeps them."""
     assert started.decoders == [
+        "sessiond.config.configuration",
         "sessiond.dialects.native.rows",
         "sessiond.dialects.pi.dialect",
         "sessiond.methods._shared.common",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, Self
@@ -46,6 +47,7 @@ class Link:
     def __init__(self, path: Path, *, alive: Callable[[], None] | None = None) -> None:
         """Connect at once; with `alive`, once the process listens that `alive` finds running."""
         self._socket = _connected(path) if alive is None else _connected_once_up(path, alive)
+        self._alive = alive
         self._received = b""
         self._last_id = 0
 
@@ -85,6 +87,10 @@ class Link:
     def message(self) -> dict[str, Any]:
         """Return the next message."""
         line = self.line()
+        if line is None and self._alive is not None:
+            # A process that ended says more than a connection that did; it is reaped a moment later.
+            time.sleep(_STUCK_SECONDS)
+            self._alive()
         assert line is not None, "the daemon closed the connection"
         message: dict[str, Any] = json.loads(line)
         return message

@@ -173,7 +173,7 @@ class Feed(Stream[Event]):
 def _cursor(after: After | None) -> Cursor | None:
     if after is None or isinstance(after, Cursor):
         return after
-    return Cursor(after) if isinstance(after, int) else msgspec.convert(after, Cursor)
+    return Cursor(after) if isinstance(after, int) else wire.convert(Cursor, after)
 
 
 def _wire_cursor(cursor: Cursor) -> Cursor:

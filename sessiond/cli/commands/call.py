@@ -13,6 +13,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit, emit_raw, say
@@ -94,7 +95,7 @@ def _params(arguments: Sequence[str]) -> dict[str, Any]:
     """Return the params that the arguments spell, each value as JSON."""
     if len(arguments) == 1 and _is_whole(arguments[0]):
         try:
-            return msgspec.json.decode(_read(arguments[0]), type=dict[str, Raw])
+            return typed.decode(_read(arguments[0]), dict[str, Raw])
         except (msgspec.DecodeError, RecursionError) as error:
             raise click.UsageError(f"params must be a JSON object: {error}") from error
     params: dict[str, Any] = {}
@@ -120,7 +121,7 @@ def _read(value: str) -> bytes:
 
 def _value(data: bytes) -> Raw | str:
     try:
-        return msgspec.json.decode(data, type=Raw)
+        return typed.decode(data, Raw)
     except (msgspec.DecodeError, RecursionError):
         return data.decode()
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from sessiond import typed
 from sessiond.cli.arguments import head_option, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_id as entry_meant
@@ -72,7 +73,7 @@ def context(
             entry_id=None if entry_id is None else entry_meant(client, found, entry_id),
             **params,
         )
-        sources = msgspec.json.decode(built, type=_Sources).sources
+        sources = typed.decode(built, _Sources).sources
         shown = short_ids(client, found, () if shared.as_json else sources)
     answer(shared, built, lambda result: _show(result, shown))
 
@@ -95,12 +96,12 @@ def _text(message: dict[str, Any]) -> str:
     said = next((message[name] for name in _TEXTS if message.get(name) is not None), message)
     if isinstance(said, str):
         return said
-    blocks = msgspec.convert(said, list[Any]) if isinstance(said, list) else [said]
+    blocks = typed.convert(said, list[Any]) if isinstance(said, list) else [said]
     return "\n".join(map(_block, blocks))
 
 
 def _block(block: Any) -> str:
-    fields = msgspec.convert(block, dict[str, Any]) if isinstance(block, dict) else {}
+    fields = typed.convert(block, dict[str, Any]) if isinstance(block, dict) else {}
     text = fields.get("text", block)
     return text if isinstance(text, str) else msgspec.json.encode(block).decode()
 

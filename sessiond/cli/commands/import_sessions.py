@@ -10,6 +10,7 @@ import click
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.connect.conversation import ask_long, connected, read
 from sessiond.cli.offline.found_files import Found, found_files
@@ -245,7 +246,7 @@ def _import(client: BlockingClient, source: Found, params: dict[str, Any]) -> di
     if source.source_id is not None:
         content["source_id"] = source.source_id
     result = ask_long(client, "session/import", **params, **content)
-    return msgspec.json.decode(result, type=dict[str, Raw])
+    return typed.decode(result, dict[str, Raw])
 
 
 def _note_problems(file: str, report: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import click
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.connect.conversation import ask, connected, read, session_id
 from sessiond.cli.entry_refs import short_ids
@@ -62,13 +63,13 @@ def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
             path = ask(
                 client, "session/path", session_id=found, head=head, limit=entries, from_end=True
             )
-        rows = msgspec.json.decode(path, type=_Path).entries
+        rows = typed.decode(path, _Path).entries
         about = read(known)["session"]
         named = [*(entry_of(bytes(row.entry)) for row in rows), *_leaves(about)]
         shown = short_ids(client, found, () if shared.as_json else named)
     if shared.as_json:
-        parts = msgspec.json.decode(known, type=dict[str, Raw])
-        parts["entries"] = msgspec.json.decode(path, type=dict[str, Raw])["entries"]
+        parts = typed.decode(known, dict[str, Raw])
+        parts["entries"] = typed.decode(path, dict[str, Raw])["entries"]
         emit_raw(msgspec.json.encode(parts))
         return
     _facts(about, shown)

@@ -9,6 +9,7 @@ import click
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.arguments import absolute, text_of_input
 from sessiond.cli.connect.conversation import answer, ask, connected, read
 from sessiond.cli.options import Command, Shared, shared_options
@@ -114,7 +115,7 @@ def _params(action: str, words: tuple[str, ...]) -> dict[str, Any]:
 
 def _value(text: str) -> Raw:
     try:
-        msgspec.json.decode(text)
+        typed.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise click.UsageError(
             f"the value is not JSON ({error}): a text is written in double quotes, as '\"dark\"'"

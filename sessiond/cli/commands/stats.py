@@ -9,6 +9,7 @@ import click
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.connect.conversation import answer, ask, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
@@ -44,9 +45,7 @@ def stats(shared: Shared, session: str | None) -> None:
             answer(shared, ask(client, "server/stats"), _show)
             return
         found = session_id(client, session)
-        known = msgspec.json.decode(
-            ask(client, "session/get", session_id=found), type=dict[str, Raw]
-        )
+        known = typed.decode(ask(client, "session/get", session_id=found), dict[str, Raw])
         used = ask_long(client, "session/usage", session_id=found)
         counted_up = ask_long(client, "session/stats", session_id=found)
     answers = {"session": known["session"], "usage": Raw(used), "stats": Raw(counted_up)}

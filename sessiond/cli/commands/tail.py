@@ -9,6 +9,7 @@ import click
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.connect.conversation import ask, connected, find
 from sessiond.cli.entry_refs import short_ids
@@ -69,7 +70,7 @@ def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
 def _last(client: BlockingClient, session_id: str, lines: int) -> _Page:
     """Return the latest entries, newest first, and the seq up to which they are complete."""
     ask_for = {"session_id": session_id, "before_seq": 2**53 - 1, "limit": max(lines, 1)}
-    page = msgspec.json.decode(ask(client, "session/entries", **ask_for), type=_Page)
+    page = typed.decode(ask(client, "session/entries", **ask_for), _Page)
     page.entries = page.entries[:lines]
     return page
 

@@ -17,6 +17,7 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.cli.connect.probe import failure_of
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.connect.versions import tell_another
@@ -148,7 +149,7 @@ def _tell_if_stale(result: bytes) -> None:
     # The daemon puts the sign first, so that a large result need not be read for it.
     if not result.startswith(_SIGN):
         return
-    since = msgspec.json.decode(result, type=_Signed).meta.stale_since
+    since = typed.decode(result, _Signed).meta.stale_since
     known = click.get_current_context().meta
     if since is not None and known.setdefault(_TOLD, since) is since:
         note(f"the database has not answered since {since}: what is shown may be old")

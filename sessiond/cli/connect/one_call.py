@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct
 
+from sessiond import typed
 from sessiond.cli.connect.conversation import started
 from sessiond.cli.connect.probe import connect
 from sessiond.cli.connect.target import find_socket, require_meant_on
@@ -80,7 +80,7 @@ def _result(sock: socket.socket, steps: Steps) -> bytes:
         for line in lines:
             message = wire.decode(line)
             if message.method == "$/progress":
-                told = msgspec.json.decode(message.params, type=_Told).value
+                told = typed.decode(message.params, _Told).value
                 steps.report(told.done, told.total, told.unit)
             elif message.id == _HELLO_ID:
                 if message.result is not UNSET:

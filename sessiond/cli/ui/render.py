@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.cli.ui.output import columns, is_terminal, note, say
 from sessiond.cli.ui.text import cells, one_line
 from sessiond.visible import counted
@@ -163,4 +164,4 @@ def entry_line(seq: int, raw: bytes, shown_id: str) -> None:
 
 
 def _entry(raw: bytes) -> _Entry:
-    return msgspec.json.decode(raw, type=_Entry)
+    return typed.decode(raw, _Entry)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, lenient, require_text, text
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
@@ -71,7 +72,7 @@ def decoded(raw: Raw | None, kind: type[Any], default: Any) -> Any:
     if raw is None:
         return default
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return typed.decode(raw, kind)
     except (msgspec.DecodeError, RecursionError):
         return default
 

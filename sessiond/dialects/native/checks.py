@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.payload import read_payload
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
@@ -49,7 +50,7 @@ def check(entry: Entry | Opaque) -> None:
 def require_message(message: Raw, path: str) -> str:
     """Return the role of a message. Raises EntryInvalid if the value is no message."""
     try:
-        role = msgspec.json.decode(message, type=_Role).role
+        role = typed.decode(message, _Role).role
     except (msgspec.DecodeError, RecursionError):
         role = ""
     if not role:

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.lenient_json import fields, items, join, text
 from sessiond.model.row import MESSAGE_KINDS, Kind
@@ -50,7 +51,7 @@ def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
 def message_of(line: bytes) -> bytes:
     """Return the payload of a message line."""
     try:
-        return bytes(msgspec.json.decode(line, type=_MessageLine).message)
+        return bytes(typed.decode(line, _MessageLine).message)
     except (msgspec.DecodeError, RecursionError):
         return bytes(fields(line)["message"])
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import is_null, items, reference, text
 from sessiond.model.entries import (
     Compaction,
@@ -40,8 +41,8 @@ _TEXT_FACTS: Final = (
 )
 _RAW_FACTS: Final = ("compaction", "metadata")
 _FACTS: Final = (*_TEXT_FACTS, "tags", "dry_run", *_RAW_FACTS)
-_words: Final = msgspec.json.Decoder(list[str])
-_flag: Final = msgspec.json.Decoder(bool)
+_words: Final = typed.decoder(list[str])
+_flag: Final = typed.decoder(bool)
 
 
 def effect_of_entry(entry: Entry | Opaque) -> Effect | None:

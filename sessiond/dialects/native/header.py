@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.lenient_json import fields, is_null, one_line, require_readable, text
 from sessiond.dialects.times import raw_rfc3339, raw_time
@@ -40,8 +41,8 @@ _ONLY_NATIVE: Final = frozenset(Header.__struct_fields__) - _SHARED
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 _integer: Final = IntegerDecoder[int](int)
-_flag: Final = msgspec.json.Decoder(bool)
-_words: Final = msgspec.json.Decoder(list[str])
+_flag: Final = typed.decoder(bool)
+_words: Final = typed.decoder(list[str])
 
 
 def decode(line: bytes) -> Header:

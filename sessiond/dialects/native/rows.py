@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.entry_members import type_of_entry
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
@@ -76,9 +77,9 @@ class _UsualLine(SpokenLine, frozen=True, gc=False, kw_only=True):
     atom_of: str | None = None
 
 
-_line: Final = msgspec.json.Decoder(_Line)
-_said: Final = msgspec.json.Decoder(NamedSaid)
-_numbers: Final = msgspec.json.Decoder(tuple[int, int])
+_line: Final = typed.decoder(_Line)
+_said: Final = typed.decoder(NamedSaid)
+_numbers: Final = typed.decoder(tuple[int, int])
 _usual: Final = UsualLines(_UsualLine, KIND_OF_ROLE)
 
 

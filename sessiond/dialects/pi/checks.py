@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.checks import refuse_leaf, refuse_messages, require_main, require_only_name
 from sessiond.dialects.lenient_json import fields, is_null, text
@@ -50,7 +51,7 @@ class _Block(Struct, gc=False):
     text: Raw | UnsetType = msgspec.UNSET
 
 
-_blocks: Final = msgspec.json.Decoder(list[_Block])
+_blocks: Final = typed.decoder(list[_Block])
 
 
 def check(entry: Entry | Opaque) -> None:

@@ -18,6 +18,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.base import (
     BadLine,
     ContextLine,
@@ -96,7 +97,7 @@ class _UsualLine(UsualLine, frozen=True, gc=False):
     parent_id: str | None = msgspec.field(default=None, name="parentId")
 
 
-_line: Final = msgspec.json.Decoder(_Line)
+_line: Final = typed.decoder(_Line)
 _usual: Final = UsualLines(_UsualLine, _KIND_OF_ROLE)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.checks import facts_besides, refuse_leaf, require_main
 from sessiond.dialects.entry_members import ENTRY_PREFIX
@@ -116,7 +117,7 @@ def _require_metadata(metadata: Raw) -> None:
     """Raise EntryInvalid for a member that piglet's own facts would replace or not read."""
     try:
         found = fields(metadata)
-        msgspec.json.decode(metadata, type=_Link)
+        typed.decode(metadata, _Link)
     except (BadLine, msgspec.DecodeError, RecursionError):
         found = {"id": metadata}
     if not FACTS.isdisjoint(found):

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.base import BadHeader
 from sessiond.dialects.lenient_json import fields, is_null, lenient, text, with_field
 from sessiond.dialects.native.header import header_fields
@@ -120,6 +121,6 @@ def _count(raw: Raw | None) -> int | None:
     if raw is None:
         return None
     try:
-        return msgspec.json.decode(raw, type=int)
+        return typed.decode(raw, int)
     except msgspec.DecodeError:
         return None

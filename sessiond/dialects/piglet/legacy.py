@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, join, text
 from sessiond.dialects.piglet.header import META
@@ -75,7 +76,7 @@ class PigletUpgrade:
         """Find the leaf behind the lines that were passed over: the last one that is whole."""
         for line in reversed(self._behind):
             try:
-                self._leaf = msgspec.json.decode(line, type=_Line).id
+                self._leaf = typed.decode(line, _Line).id
             except _DECODE_ERRORS:
                 continue
             break
@@ -86,7 +87,7 @@ class PigletUpgrade:
         self._settle()
         self._taken += 1
         try:
-            found = msgspec.json.decode(line, type=_Line)
+            found = typed.decode(line, _Line)
         except _DECODE_ERRORS:
             pass
         else:

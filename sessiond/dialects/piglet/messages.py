@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.errors import EntryInvalid
 from sessiond.model.times import is_rfc3339
 
@@ -101,7 +102,7 @@ def require_shape(message: Raw, role: str, path: str) -> None:
         roles = ", ".join(_SHAPES)
         raise EntryInvalid(f"piglet stores only messages of {roles}", path=f"{path}.role")
     try:
-        found = msgspec.json.decode(message, type=shape)
+        found = typed.decode(message, shape)
     except msgspec.ValidationError as error:
         raise _not_piglets(str(error), role, path) from None
     except (msgspec.DecodeError, RecursionError):

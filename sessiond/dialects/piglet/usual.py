@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Final, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.dialects.message_lines import DECODE_ERRORS, answers, readable
 from sessiond.dialects.usage import usage_in
 from sessiond.model.message_lines import MessageLines
@@ -71,13 +71,13 @@ def _time() -> re.Pattern[str]:
 
 
 @cache
-def _usage() -> msgspec.json.Decoder[_Usage]:
-    return msgspec.json.Decoder(_Usage)
+def _usage() -> typed.Decoder[_Usage]:
+    return typed.decoder(_Usage)
 
 
 @cache
-def _line() -> msgspec.json.Decoder[_UsualLine]:
-    return msgspec.json.Decoder(_UsualLine)
+def _line() -> typed.Decoder[_UsualLine]:
+    return typed.decoder(_UsualLine)
 
 
 def message_lines(lines: Sequence[bytes]) -> MessageLines:

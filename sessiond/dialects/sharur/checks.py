@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.dialects.checks import (
     facts_besides,
     refuse_leaf,
@@ -145,7 +146,7 @@ def _message_members(found: Mapping[str, Raw], path: str) -> None:
         if name not in found:
             continue
         try:
-            msgspec.json.decode(found[name], type=kind)
+            typed.decode(found[name], kind)
         except (msgspec.DecodeError, RecursionError):
             raise EntryInvalid(f"{name} must be {what}", path=f"{path}.{name}") from None
     stamp = found.get("timestamp")

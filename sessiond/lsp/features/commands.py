@@ -15,6 +15,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.limits import LABELS_OFFERED_MAX
 from sessiond.lsp.features.desk import Desk, Refusal, View
 from sessiond.lsp.features.fixing import repair
@@ -80,11 +81,11 @@ async def run(desk: Desk, name: str, arguments: Sequence[Any] | None) -> Any:
     if command is None:
         raise Refusal(f"no command has this name; there are: {', '.join(COMMANDS)}")
     try:
-        typed = msgspec.convert(list(arguments or ()), command.arguments)
+        given = typed.convert(list(arguments or ()), command.arguments)
     except msgspec.ValidationError as error:
         wanted = ", ".join(command.arguments.__struct_fields__)
         raise Refusal(f"{name} takes a list of {wanted}: {error}") from error
-    return await command.act(desk, typed)
+    return await command.act(desk, given)
 
 
 async def _branch(desk: Desk, given: BranchArguments) -> Any:
@@ -164,7 +165,7 @@ class _ContextFacts(Struct):
     @classmethod
     def of(cls, body: bytes) -> _ContextFacts:
         """Return the figures of an answer of the daemon."""
-        return msgspec.json.decode(body, type=cls)
+        return typed.decode(body, cls)
 
 
 async def _compact(desk: Desk, given: CompactArguments) -> Any:

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from sessiond import typed
+
 __all__ = ["NamedId", "Word", "WordKind", "named_ids", "words"]
 
 # A string, or a bracket; text between them is skipped. A torn line ends within its string.
@@ -102,7 +104,7 @@ def named_ids(line: str) -> Iterator[NamedId]:
         if word.kind not in {WordKind.ID, WordKind.REFERENCE}:
             continue
         try:
-            entry_id = msgspec.json.decode(f'"{line[word.start : word.end]}"', type=str)
+            entry_id = typed.decode(f'"{line[word.start : word.end]}"', str)
         except (msgspec.DecodeError, UnicodeError):
             continue
         yield NamedId(entry_id, word.start, word.end, word.kind is WordKind.ID)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.lsp.text.runs import Run, Runs
 
 __all__ = [
@@ -58,8 +59,8 @@ class _Bare(Struct):
     id: Any = None
 
 
-_whole = msgspec.json.Decoder(_Line)
-_bare = msgspec.json.Decoder(_Bare)
+_whole = typed.decoder(_Line)
+_bare = typed.decoder(_Bare)
 
 
 class Reference(NamedTuple):
@@ -273,6 +274,6 @@ def read_line(line: str) -> _Line | _Bare:
 
 def _text(quoted: str) -> str | None:
     try:
-        return msgspec.json.decode(quoted, type=str)
+        return typed.decode(quoted, str)
     except (msgspec.DecodeError, UnicodeError):
         return None

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
-import msgspec
 from anyio import CancelScope, to_thread
 
+from sessiond import typed
 from sessiond.lsp.document import Document
 from sessiond.lsp.findings import (
     CHANGED_ON_DISK,
@@ -95,7 +95,7 @@ class Check:
                 _show(document, [], self._publish)
             return
         answer = await self._client.call("session/verify", session_id=self._session_id)
-        verdict = msgspec.convert({**answer, "reason": self._reason}, Verdict)
+        verdict = typed.convert({**answer, "reason": self._reason}, Verdict)
         calls = [] if verdict.read_only else await self._open_calls()
         found = await to_thread.run_sync(self._found, verdict, document.text.copy(), stored, calls)
         if document.text.version != version:
@@ -136,4 +136,4 @@ class Check:
         answer = await self._client.call(
             "session/turns", session_id=self._session_id, view=view, from_end=True, limit=1
         )
-        return msgspec.convert(answer["turns"], list[LastTurn])
+        return typed.convert(answer["turns"], list[LastTurn])

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
 from sessiond.limits import (
     PAGE_ROWS_DEFAULT,
@@ -178,8 +179,8 @@ class SessionInfoSent(SessionInfoEntry, tag="session_info"):
 SENT_TYPES: Final[dict[str, type[Entry]]] = {**ENTRY_TYPES, "session_info": SessionInfoSent}
 """Entries as a client sends them, by their type."""
 
-_type_of = msgspec.json.Decoder(_TypeOnly)
-_fields_of = msgspec.json.Decoder(dict[str, Raw])
+_type_of = typed.decoder(_TypeOnly)
+_fields_of = typed.decoder(dict[str, Raw])
 _decoders: Final[dict[str, IntegerDecoder[Any]]] = {
     word: IntegerDecoder(kind) for word, kind in SENT_TYPES.items()
 }
@@ -234,7 +235,7 @@ def _parse_opaque(data: Raw, word: str, path: str) -> Opaque:
             raise InvalidParams(
                 f"the daemon assigns {name}: leave {name} out of the entry", path=f"{path}.{name}"
             )
-    own = msgspec.json.decode(data, type=_OpaqueOwn)
+    own = typed.decode(data, _OpaqueOwn)
     for name in ("type", "id", "timestamp"):
         fields.pop(name, None)
     return Opaque(type=word, id=own.id, timestamp=own.timestamp, fields=fields)

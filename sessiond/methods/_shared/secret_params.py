@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import one_line
 from sessiond.errors import (
     Draining,
@@ -41,7 +42,7 @@ def plaintext_of(value: Raw) -> bytes:
     """Return the bytes to encrypt of a JSON value. Raises InvalidParams for a value that is too long."""
     encoded = bytes(value)
     is_text = encoded.startswith(b'"')
-    said = msgspec.json.decode(encoded, type=str) if is_text else encoded.decode()
+    said = typed.decode(encoded, str) if is_text else encoded.decode()
     if len(said) > SECRET_CHARS_MAX:
         what = "a secret has at most {} characters, in JSON of a value that is no text"
         raise InvalidParams(what.format(SECRET_CHARS_MAX), path="value")

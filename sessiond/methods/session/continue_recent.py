@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from sessiond import typed
 from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import (
     SessionCorrupt,
@@ -56,7 +57,7 @@ async def _continue(client: Client, params: ContinueParams, call: Call[Client]) 
     query = Query(cwd=place, has_assistant=True, agents=False)
     page = await service.live_catalog.select(query, RECENT_LOOKED_AT, None, call)
     for shown in page.sessions:
-        found = msgspec.json.decode(shown, type=_Found)
+        found = typed.decode(shown, _Found)
         # A damaged session can be repaired and continued; a file that is only read cannot.
         if found.read_only_reason in {None, "bad_line"}:
             return _answer(client, params, call, found.id, created=False)

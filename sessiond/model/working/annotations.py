@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from sessiond import typed
 from sessiond.model.escapes import whole_characters
 from sessiond.model.working.entries import BadState, StateEffect, bad_data, state_effect
 
@@ -66,9 +67,9 @@ def custom_effect(custom_type: str, data: Raw | None) -> StateEffect | Annotatio
     encoded = whole_characters(b"null" if data is None else bytes(data))
     try:
         if custom_type == CHANNEL:
-            msgspec.json.decode(encoded, type=Channel)
+            typed.decode(encoded, Channel)
             return None
-        return AnnotationEffect(msgspec.json.decode(encoded, type=_Annotation).entry_id)
+        return AnnotationEffect(typed.decode(encoded, _Annotation).entry_id)
     except (msgspec.DecodeError, RecursionError) as error:
         bad: BadState = bad_data(custom_type, error)
         return bad
@@ -77,11 +78,7 @@ def custom_effect(custom_type: str, data: Raw | None) -> StateEffect | Annotatio
 def channel_of(data: Raw | None) -> Channel | None:
     """Return the channel that an entry's data names; None for data of another shape."""
     try:
-        return (
-            None
-            if data is None
-            else msgspec.json.decode(whole_characters(bytes(data)), type=Channel)
-        )
+        return None if data is None else typed.decode(whole_characters(bytes(data)), Channel)
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -92,11 +89,7 @@ def patch_of(data: Raw | None) -> dict[str, Any]:
     Half a character becomes U+FFFD.
     """
     try:
-        return (
-            {}
-            if data is None
-            else msgspec.json.decode(whole_characters(bytes(data)), type=_Patch).data
-        )
+        return {} if data is None else typed.decode(whole_characters(bytes(data)), _Patch).data
     except (msgspec.DecodeError, RecursionError):
         return {}
 

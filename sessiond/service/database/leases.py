@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
 from sessiond.service.database.database import Head, Unsent
@@ -24,7 +25,7 @@ from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
 __all__ = ["DatabaseLeases", "LeasedLog", "leases_in"]
 
-_DECODER = msgspec.json.Decoder(tuple[Leased, ...])
+_DECODER = typed.decoder(tuple[Leased, ...])
 _NS = 1_000_000_000
 _TRIES = 100
 

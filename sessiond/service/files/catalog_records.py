@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from sessiond import typed
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import without_slash
 from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Records, Stored
@@ -166,7 +167,7 @@ class CatalogRecords:
         if shown is None:
             return None
         try:
-            info = msgspec.json.decode(shown.info, type=SessionInfo)
+            info = typed.decode(shown.info, SessionInfo)
         except msgspec.DecodeError:
             return None
         there = msgspec.structs.replace(

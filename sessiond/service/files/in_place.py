@@ -20,6 +20,7 @@ from zlib import crc32
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
+from sessiond import typed
 from sessiond.catalog.fulltext import LinePlace
 from sessiond.dialects import sniff
 from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines, may_be_agents
@@ -98,7 +99,7 @@ class AgentFile(Struct, frozen=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(SourceMark)
+_decoder = typed.unpacker(SourceMark)
 
 
 class AgentFiles:

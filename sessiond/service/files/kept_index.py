@@ -22,7 +22,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from sessiond import __version__
+from sessiond import __version__, typed
 from sessiond.dialects.base import BadLine
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.checksums import Checksums, SavedSums
@@ -109,7 +109,7 @@ class _Kept(Struct):
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(_Kept)
+_decoder: Final = typed.unpacker(_Kept)
 
 
 class KeptIndexes:

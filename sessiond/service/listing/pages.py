@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.limits import KEPT_PAGE_BYTES_MAX, KEPT_PAGES_MAX
@@ -20,7 +21,7 @@ __all__ = ["LookProgress", "Pages", "Selection"]
 
 _Asked = tuple[Query, int, Position | None]
 
-_syntax: Final = msgspec.json.Decoder(Raw)
+_syntax: Final = typed.decoder(Raw)
 
 
 class LookProgress(Struct, frozen=True):

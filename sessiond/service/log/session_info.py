@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.model.entries import Header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
@@ -128,7 +129,7 @@ def lineage_of(header: Header, session_id: str, stated: Raw | None = None) -> Li
 
 def _decode_lineage(raw: Raw) -> Lineage:
     try:
-        return msgspec.json.decode(raw, type=Lineage)
+        return typed.decode(raw, Lineage)
     except msgspec.DecodeError:
         # The lineage in another program's header may have another shape.
         return Lineage()

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.dialects.lenient_json import lenient
 from sessiond.limits import COMPACTIONS_SHOWN_MAX, STATISTICS_NAMES_BYTES_MAX
 from sessiond.model.parsed_message import ParsedMessage
@@ -147,7 +148,7 @@ def _fact(opened: OpenSession, seq: int, line: bytes) -> _Fact:
 def _count(raw: msgspec.Raw | None) -> int | None:
     """Return a number of tokens; None for no number, or one that no context has."""
     try:
-        found = None if raw is None else msgspec.json.decode(raw, type=int | float | None)
+        found = None if raw is None else typed.decode(raw, int | float | None)
     except msgspec.DecodeError:
         return None
     return int(found) if found is not None and 0 <= found < _COUNT_MAX else None

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.errors import SummarizerUnavailable
 from sessiond.limits import SUMMARIZE_SECONDS, SUMMARIZERS_ASKED_MAX, SUMMARY_BYTES_MAX
 from sessiond.model.plans import CompactionPlan, PlanMergeResult, SquashPlan
@@ -106,7 +107,7 @@ def _summary_in(reply: Reply) -> str:
     if reply.result is None:
         raise NoSummary(reply.trouble or "refused")
     try:
-        return msgspec.json.decode(reply.result, type=_Answer).summary
+        return typed.decode(reply.result, _Answer).summary
     except (msgspec.DecodeError, RecursionError):
         raise NoSummary("malformed") from None
 

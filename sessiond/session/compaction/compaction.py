@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.errors import EntryInvalid, IdempotencyConflict, InvalidParams, PlanStale
 from sessiond.model.entries import Compaction
 from sessiond.model.ids import MAIN, derive_entry_id
@@ -173,7 +174,7 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
 def _stored_figures(draft: Draft, stored: int) -> Figures:
     """Return the figures in a stored compaction: those that the first try stored."""
     try:
-        return msgspec.json.decode(draft.wire_of(stored), type=Figures)
+        return typed.decode(draft.wire_of(stored), Figures)
     except msgspec.DecodeError:
         return Figures()
 
@@ -235,7 +236,7 @@ def _rendered(
 def _stored_messages(draft: Draft, stored: int, said: list[Raw]) -> list[Raw]:
     """Return the messages of a stored compaction if they begin with this summary, at any time."""
     try:
-        found = msgspec.json.decode(draft.wire_of(stored), type=Compaction).messages
+        found = typed.decode(draft.wire_of(stored), Compaction).messages
     except msgspec.DecodeError:
         return said
     if isinstance(found, UnsetType) or not found or _untimed(found[0]) != _untimed(said[0]):
@@ -244,7 +245,7 @@ def _stored_messages(draft: Draft, stored: int, said: list[Raw]) -> list[Raw]:
 
 
 def _untimed(message: Raw) -> dict[str, Any]:
-    found = msgspec.json.decode(message, type=dict[str, Any])
+    found = typed.decode(message, dict[str, Any])
     return found | {"timestamp": None}
 
 

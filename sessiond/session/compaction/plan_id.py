@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.errors import InvalidParams
 from sessiond.model.digests import sha256_hex
 
@@ -45,7 +46,7 @@ def decode_plan_id(plan_id: str) -> PlanRef:
         encoded = plan_id.removeprefix(_PREFIX)
         found = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
         check, said = found[:_CHECK_BYTES], found[_CHECK_BYTES:]
-        ref = msgspec.json.decode(said, type=PlanRef) if check == _check(said) else None
+        ref = typed.decode(said, PlanRef) if check == _check(said) else None
     except (binascii.Error, ValueError, msgspec.DecodeError):
         ref = None
     if ref is None or not plan_id.startswith(_PREFIX):

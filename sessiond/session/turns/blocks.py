@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond import typed
 from sessiond.model.parsed_message import Block, ShellCommand
 
 __all__ = ["ShownBlock", "ToolBlock", "command_block", "plain_block"]
@@ -70,8 +71,8 @@ def _input(call: Block) -> Any:
     if call.spelling != _FUNCTION:
         return call.arguments
     try:
-        inner = msgspec.json.decode(call.arguments, type=str)
-        msgspec.json.decode(inner)
+        inner = typed.decode(call.arguments, str)
+        typed.decode(inner)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return call.arguments
     return Raw(inner.encode())

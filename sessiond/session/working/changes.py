@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond import typed
 from sessiond.model.entries import Custom
 from sessiond.model.ids import derive_entry_id
 from sessiond.model.working.entries import (
@@ -122,7 +123,7 @@ def _stored_prune(draft: Draft, place: AppendRequest, index: int) -> Custom | No
     if not seq:
         return None
     try:
-        stored = msgspec.json.decode(draft.wire_of(seq), type=_StoredCustom)
+        stored = typed.decode(draft.wire_of(seq), _StoredCustom)
     except msgspec.DecodeError:
         return None
     return Custom(custom_type=PRUNE, data=stored.data)

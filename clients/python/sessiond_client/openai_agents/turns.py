@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError
 
 from sessiond_client.openai_agents.foreign import as_list, as_object
 from sessiond_client.openai_agents.reading import Step
+from sessiond_client.wire import convert
 
 __all__ = [
     "FIGURES",
@@ -133,7 +134,7 @@ def usage_of(turn_id: str, usage: object) -> TurnUsage:
     for name in _DETAILS:
         details = getattr(usage, name, None)
         told[name] = None if details is None else vars(details)
-    return convert(told, TurnUsage)
+    return convert(TurnUsage, told)
 
 
 def stored_usage(entry: Mapping[str, Any]) -> TurnUsage | None:
@@ -141,6 +142,6 @@ def stored_usage(entry: Mapping[str, Any]) -> TurnUsage | None:
     if entry.get("custom_type") != USAGE_TYPE:
         return None
     try:
-        return convert(entry.get("data"), TurnUsage)
+        return convert(TurnUsage, entry.get("data"))
     except ValidationError:
         return None

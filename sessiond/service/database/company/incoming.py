@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.limits import SENDER_KEPT_SECONDS, SENDERS_REMEMBERED_MAX
 from sessiond.model.events import Departure
 from sessiond.service.database.company_rows import Sender, StoredPresence, StoredSignal
@@ -35,7 +36,7 @@ class _Body(Struct, frozen=True, omit_defaults=True):
     left: Departure | None = None
 
 
-_decode: Final = msgspec.json.Decoder(_Body).decode
+_decode: Final = typed.decoder(_Body).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 

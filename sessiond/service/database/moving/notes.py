@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.model.digests import key_digest
 from sessiond.service.database.database import Head
 from sessiond.service.files.store import FileStore
@@ -81,6 +82,6 @@ def epoch_before_move(epoch: str) -> str:
 def _decoded(data: bytes, namespace: str) -> MoveNote:
     del namespace
     try:
-        return msgspec.json.decode(data, type=MoveNote)
+        return typed.decode(data, MoveNote)
     except msgspec.DecodeError:
         raise Damaged("it is no note of a move") from None

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from sessiond import typed
 from sessiond.errors import InvalidParams
 
 __all__ = ["NO_REDACTION", "Redaction", "redaction"]
@@ -43,7 +44,7 @@ class _Nothing:
         return lines
 
     def value(self, value: Any) -> Any:
-        return msgspec.json.decode(msgspec.json.encode(value))
+        return typed.decode(msgspec.json.encode(value))
 
 
 NO_REDACTION: Final[Redaction] = _Nothing()
@@ -82,7 +83,7 @@ class _Process:
         assert process.stdout is not None
         self._in, self._out = process.stdin, process.stdout
         (answer,) = self._asked([msgspec.json.encode(list(patterns))], 1)
-        bad = msgspec.json.decode(answer, type=tuple[int, str] | None)
+        bad = typed.decode(answer, tuple[int, str] | None)
         if bad is not None:
             index, reason = bad
             raise InvalidParams(f"not a regular expression: {reason}", path=f"redact[{index}]")
@@ -92,7 +93,7 @@ class _Process:
 
     def value(self, value: Any) -> Any:
         (line,) = self.lines([msgspec.json.encode(value)])
-        return msgspec.json.decode(line)
+        return typed.decode(line)
 
     def _asked(self, lines: Sequence[bytes], answers: int) -> list[bytes]:
         try:

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.dialects import dialect_named
 from sessiond.dialects.places import Appears, Home, Places, places_of
 from sessiond.errors import InvalidParams, StorageError
@@ -172,7 +173,7 @@ def read_note(files: Files, path: Path) -> DraftNote | None:
             close_quietly(files, fd)
         inode = files.stat(folder).st_ino
     try:
-        note = msgspec.json.decode(data, type=DraftNote)
+        note = typed.decode(data, DraftNote)
     except msgspec.DecodeError as error:
         text = f"{path} is damaged: remove it, and the draft's file comes into the profile"
         raise DamagedNote(text, errno="EINVAL", path=str(path), retryable=False) from error

@@ -22,6 +22,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.catalog.rows import Known
 from sessiond.dialects.agents.places import agent_places
 from sessiond.errors import InvalidParams, StorageError
@@ -301,7 +302,7 @@ class Roots:
             finally:
                 close_quietly(self.files, fd)
         try:
-            found = msgspec.json.decode(data, type=_File)
+            found = typed.decode(data, _File)
         except msgspec.DecodeError as error:
             raise _damaged(path, str(error)) from error
         if found.version != _VERSION:

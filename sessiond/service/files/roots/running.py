@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond import typed
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.files import Files
@@ -101,7 +102,7 @@ class RunningPrograms:
         for name in named[:RUNNING_FILES_MAX]:
             with suppress(OSError, SessiondError, msgspec.DecodeError, UnicodeDecodeError):
                 text, written_at = self._content(folder / name)
-                one = msgspec.json.decode(text, type=_Registered)
+                one = typed.decode(text, _Registered)
                 if str(one.pid) == Path(name).stem and self._runs(one, written_at):
                     yield one
 
@@ -151,7 +152,7 @@ def _registry(root: Path) -> Path | None:
 
 
 def _marked(info: bytes, found: Sequence[tuple[Root, Mapping[str, Activity]]]) -> bytes:
-    listed = msgspec.json.decode(info, type=_Listed)
+    listed = typed.decode(info, _Listed)
     for root, running in found:
         state = running.get(listed.id)
         # A session of another folder may have the id of one that runs here.
