@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import pytest
 
 from sessiond.journal.disk.files import Files
-from sessiond.limits import REPLAY_CHUNK_BYTES
+from sessiond.limits import REPLAY_CHUNK_BYTES, SCAN_SECONDS
 from sessiond.testing.wire import Wire
 from tests.kit.agents import claude_line, codex_line, write_lines
 from tests.kit.calls import create, say
 from tests.kit.house import House
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import add_root
 
 pytestmark = [
@@ -148,6 +150,56 @@ async def test_an_import_holds_a_small_part_of_its_file(
                 again = await wire.call("session/import", path=str(path), **more)
             assert not again["imported"]
             assert again["same_as"] == (made["same_as"] or [made["session"]["id"]])
+
+
+class HeldCopy(Files):
+    """The disk of this machine, which holds the first reader of a new file of the profile until told."""
+
+    def __init__(self) -> None:
+        self.folder = Path("/nowhere")
+        self.openings = 0
+        self.come = threading.Event()
+        self.go_on = threading.Event()
+
+    def open_read(self, path: Path) -> int:
+        self._hold(path)
+        return super().open_read(path)
+
+    def open_update(self, path: Path) -> int:
+        self._hold(path)
+        return super().open_update(path)
+
+    def _hold(self, path: Path) -> None:
+        if path.parent == self.folder:
+            self.openings += 1
+            if not self.come.is_set():
+                self.come.set()
+                assert self.go_on.wait(PATIENCE_SECONDS)
+
+
+async def test_a_list_does_not_read_the_copy_that_is_being_made(home: Path, tmp_path: Path) -> None:
+    files = HeldCopy()
+    house = House(home, files)
+    session_id = claude(tmp_path / "root")
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await add_root(wire, tmp_path / "root", "claude-code")
+        files.folder = house.layout.sessions
+        async with anyio.create_task_group() as tasks:
+            copies: list[Any] = []
+
+            async def copy() -> None:
+                copies.append(await fork(wire, session_id, tmp_path))
+
+            tasks.start_soon(copy)
+            assert await anyio.to_thread.run_sync(files.come.wait, PATIENCE_SECONDS)
+            house.seconds += 2 * SCAN_SECONDS
+            listed = await other.call("session/list")
+            files.go_on.set()
+        assert [one["id"] for one in listed["sessions"]] == [session_id]
+        assert files.openings == 1
+        listed = await other.call("session/list")
+        assert {one["id"] for one in listed["sessions"]} == {session_id, copies[0]["id"]}
+        assert files.openings == 1
 
 
 class Told(Files):

@@ -421,6 +421,11 @@ class SessionActor:
         await self._opening.outcome(progress)
         return self.opened
 
+    @property
+    def is_making(self) -> bool:
+        """Return whether the session is being made here."""
+        return self._opening.is_making
+
     async def tried(self) -> None:
         """Wait until the file was read, or was not found at its place."""
         await self._opening.tried.wait()

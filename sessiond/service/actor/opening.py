@@ -52,6 +52,8 @@ class Opening:
         """Number of calls that wait for the outcome."""
         self.tried = anyio.Event()
         """Event of the end of the first try, behind which a session that was not found is looked for."""
+        self.is_making = False
+        """True from the making of a session on: nobody else needs to read its file. False again if it fails."""
         self._settled = anyio.Event()
         self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None
@@ -83,14 +85,13 @@ class Opening:
             try:
                 if self._instead is None:
                     return await self._threads.finish(self._load)
-                # A creation is in the profile, and waits for no opening elsewhere.
-                return await to_thread.run_sync(self._load)
+                return await self._make(self._load)
             except SessionNotFound as error:
                 self.tried.set()
                 if self._instead is not None:
                     refuse(self._too_early, error)
                     await self._look_for_the_id()
-                    return await to_thread.run_sync(self._instead)
+                    return await self._make(self._instead)
                 if not has_looked:
                     has_looked = True
                     if await self._look_around():
@@ -98,6 +99,15 @@ class Opening:
                 if inbox.count + self._asked == came:
                     raise
                 refuse(early, error)
+
+    async def _make(self, make: Callable[[], OpenSession]) -> OpenSession:
+        """Create the session; a creation is in the profile, and waits for no opening elsewhere."""
+        self.is_making = True
+        try:
+            return await to_thread.run_sync(make)
+        except BaseException:
+            self.is_making = False
+            raise
 
     async def _look_for_the_id(self) -> None:
         """Look whether a new file has the id of the session that is about to be created."""

@@ -476,9 +476,11 @@ class SessionRegistry:
         return (actor for actor in self.by_id.values() if actor.is_open)
 
     def describes(self, session_id: str) -> bool:
-        """Return whether an open or closing actor owns the file. Safe in any thread."""
+        """Return whether an actor that makes, has or closes the file describes it. Safe in any thread."""
         actor = self.by_id.get(session_id)
-        return actor.is_open if actor is not None else session_id in self._leaving
+        if actor is None:
+            return session_id in self._leaving
+        return actor.is_open or actor.is_making
 
     @property
     def any_in_memory(self) -> bool:
