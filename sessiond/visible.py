@@ -69,6 +69,11 @@ def unsearched(texts: str, before: str) -> str:
     return f"{texts} from before {before[:10]}"
 
 
+def unread(count: int) -> str:
+    """Return how many files cannot be read as sessions, as the end of a title; "" for no file."""
+    return f", {count:,} unreadable" if count else ""
+
+
 def index_state(index: Mapping[str, Any] | None) -> str | None:
     """Return what a daemon does with its search index, in words; None for nothing, or an older daemon."""
     if index is None:

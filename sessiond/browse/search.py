@@ -22,7 +22,7 @@ from sessiond.browse.view import View
 from sessiond.browse.words import line_of, short_id
 from sessiond.by_now import by_now
 from sessiond.moments import MOMENT_HINT, moment
-from sessiond.visible import counted, files_read, hit_text
+from sessiond.visible import counted, files_read, hit_text, unread, unsearched
 from sessiond_client import Client
 from sessiond_client.generated.results import Hit, SearchAnswer
 
@@ -141,6 +141,8 @@ class SearchView(View):
                 self.rows.focus()
             has_hits = bool(found.hits)
             if found.looking is None:
+                for one in found.unsearched:
+                    self.browser.say(f"not searched: {unsearched(one.texts, one.before)}")
                 if not has_hits:
                     self.browser.say(_NO_HIT)
                 return
@@ -155,7 +157,7 @@ class SearchView(View):
         said = counted(len(hits), "hit", has_more=is_cut or looking is not None)
         if looking is not None and looking.total is not None:
             said += f", {files_read(looking.done, looking.total)}"
-        self._show_title(said)
+        self._show_title(said + unread(len(found.unreadable)))
 
     def _line(self, hit: Hit) -> Line:
         said = hit_text(hit.snippet, hit.tool, checked=hit.checked is not False)

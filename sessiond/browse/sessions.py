@@ -19,7 +19,7 @@ from sessiond.browse.session_lines import forest_line, list_line
 from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
 from sessiond.by_now import by_now
-from sessiond.visible import counted, files_read
+from sessiond.visible import counted, files_read, unread
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
 from sessiond_client.generated.results import ForestNode, LookProgress, SessionInfo, SessionPage
@@ -176,7 +176,7 @@ class SessionsView(Acting, View):
         page = await by_now(client, SessionPage, "session/list", limit=limit, **self._scope())
         if not self._is_chosen(chosen):
             return False
-        self._show(page.sessions, page.next_cursor, page.looking)
+        self._show(page.sessions, page.next_cursor, page.looking, len(page.unreadable))
         return page.looking is not None
 
     async def _load_more(self, client: Client) -> None:
@@ -188,10 +188,15 @@ class SessionsView(Acting, View):
         if self.is_forest or not self.is_attached:
             return
         if cursor == self._next_cursor and is_all == self.is_all:
-            self._show([*self.rows.items, *page.sessions], page.next_cursor)
+            shown = [*self.rows.items, *page.sessions]
+            self._show(shown, page.next_cursor, unreadable=len(page.unreadable))
 
     def _show(
-        self, items: Sequence[Item], cursor: str | None, looking: LookProgress | None = None
+        self,
+        items: Sequence[Item],
+        cursor: str | None,
+        looking: LookProgress | None = None,
+        unreadable: int = 0,
     ) -> None:
         """Show sessions; the cursor stays at its session, and at the first one if it stood there."""
         self._next_cursor = cursor
@@ -205,7 +210,7 @@ class SessionsView(Acting, View):
         said = counted(len(items), "session", has_more=has_more)
         if looking is not None and looking.total is not None:
             said += f", {files_read(looking.done, looking.total)}"
-        self.title_is(f"{what} of {where}", said)
+        self.title_is(f"{what} of {where}", said + unread(unreadable))
         if not (items or looking):
             more = "" if self.is_all else "; a shows those of all projects"
             self.say(f"no session here yet: `sessiond new` makes one{more}")

@@ -16,7 +16,7 @@ from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_
 from sessiond.mcp.tools import READING, WRITING
 from sessiond_client import Client, RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
-from sessiond_client.generated.results import LookProgress, SearchAnswer, SessionPage
+from sessiond_client.generated.results import SearchAnswer, SessionPage
 
 __all__ = ["ask", "call_tool", "next_step", "refusal", "refused", "session_facts"]
 
@@ -104,21 +104,26 @@ async def _list(client: Client, given: Arguments, options: dict[str, Any]) -> di
     asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
     page = await by_now(client, SessionPage, "session/list", **asked)
     shown = [session_facts(info) for info in page.sessions]
-    return {"sessions": shown, "next_cursor": page.next_cursor} | _unfinished(page.looking)
+    return {"sessions": shown, "next_cursor": page.next_cursor} | _missing(page)
 
 
 async def _search(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
     found = await by_now(client, SearchAnswer, "session/search", **asked)
-    return {"hits": msgspec.to_builtins(found.hits)} | _unfinished(found.looking)
+    return {"hits": msgspec.to_builtins(found.hits)} | _missing(found)
 
 
-def _unfinished(looking: LookProgress | None) -> dict[str, Any]:
-    """Return what says that sessions are still being read; nothing behind their end."""
-    if looking is None:
-        return {}
-    more = "more sessions are being read: the same call finds more in a moment"
-    return {"looking": msgspec.to_builtins(looking) | {"note": more}}
+def _missing(found: SessionPage | SearchAnswer) -> dict[str, Any]:
+    """Return what is not in an answer: what is still being read, cannot be read, or has no room in the index."""
+    missing: dict[str, Any] = {}
+    if found.looking is not None:
+        more = "more sessions are being read: the same call finds more in a moment"
+        missing["looking"] = msgspec.to_builtins(found.looking) | {"note": more}
+    if found.unreadable:
+        missing["unreadable"] = msgspec.to_builtins(found.unreadable)
+    if isinstance(found, SearchAnswer) and found.unsearched:
+        missing["unsearched"] = msgspec.to_builtins(found.unsearched)
+    return missing
 
 
 async def _read(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:

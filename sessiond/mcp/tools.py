@@ -62,7 +62,7 @@ READING: Final = (
     _tool(
         "list_sessions",
         "List sessions, newest first. Use this to find a session by title, folder or agent."
-        " `looking` says that older ones are still being read.",
+        " `looking` says that older ones are still being read, `unreadable` which files cannot be.",
         {},
         {
             "cwd": _CWD,
@@ -76,7 +76,9 @@ READING: Final = (
     _tool(
         "search_sessions",
         "Find entries that hold all words of the query in a message, in the arguments of a tool's"
-        " call or in its output, best first. Quotes make a phrase. `looking` says that sessions are still being read.",
+        " call or in its output, best first. Quotes make a phrase."
+        " `looking` says that sessions are still being read, `unreadable` which cannot be, `unsearched` which texts"
+        " the index has no room for.",
         {"query": _text('"time zone" clock')},
         {
             "session_id": _ID,

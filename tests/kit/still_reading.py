@@ -12,7 +12,15 @@ import msgspec
 
 from tests.kit.line_proxy import line_proxy
 
-__all__ = ["LOOKING", "Reading", "still_reading", "whole_answers_only"]
+__all__ = [
+    "LOOKING",
+    "UNREADABLE",
+    "UNSEARCHED",
+    "Reading",
+    "missing_rows",
+    "still_reading",
+    "whole_answers_only",
+]
 
 LOOKING: Final = {"done": 2, "total": 4, "until": "2026-11-20T01:00:00.000Z"}
 
@@ -54,6 +62,25 @@ def still_reading(place: Path, daemon: Path) -> Iterator[Reading]:
 
     with line_proxy(place, daemon, requests=request, answers=answer):
         yield reading
+
+
+UNREADABLE: Final = [{"path": "/srv/agents", "reason": "does not answer"}]
+UNSEARCHED: Final = [{"texts": "outputs of tools", "before": "2026-03-01T10:00:00.000Z"}]
+
+
+@contextmanager
+def missing_rows(place: Path, daemon: Path) -> Iterator[None]:
+    """Serve a socket whose searches miss a root that cannot be read, and texts without room in the index."""
+
+    def answer(line: bytes) -> list[bytes]:
+        body = msgspec.json.decode(line)
+        if "hits" not in (body.get("result") or {}):
+            return [line]
+        body["result"] |= {"unreadable": UNREADABLE, "unsearched": UNSEARCHED}
+        return [msgspec.json.encode(body) + b"\n"]
+
+    with line_proxy(place, daemon, answers=answer):
+        yield
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class Opening:
         self.tried = anyio.Event()
         """Event of the end of the first try, behind which a session that was not found is looked for."""
         self.is_making = False
-        """True from the making of a session on: nobody else needs to read its file. False again if it fails."""
+        """True once the session is being made: no list has to read the new file. False again if the making fails."""
         self._settled = anyio.Event()
         self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None

@@ -10,7 +10,7 @@ import pytest
 from sessiond_client import Client
 from tests.interop.browse.application import SESSION, browsing, conversation
 from tests.kit.line_proxy import line_proxy
-from tests.kit.still_reading import still_reading, whole_answers_only
+from tests.kit.still_reading import UNSEARCHED, missing_rows, still_reading, whole_answers_only
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -229,3 +229,20 @@ async def test_the_first_screen_of_100_000_entries_takes_a_few_calls(
             await screen.press("home")
             await screen.shows("number 99599", "number 99600")
     assert asked.count("session/entries") == 3
+
+
+async def test_the_list_and_the_search_say_what_cannot_be_read(
+    server: Daemon, client: Client, tmp_path: Path
+) -> None:
+    await conversation(client)
+    broken = server.profile / "sessions" / "2026-01-15T10-30-00-000000_session-b.jsonl"
+    broken.write_bytes(b"no session\n")
+    place = tmp_path / "missing.sock"
+    with missing_rows(place, server.socket_path):
+        async with browsing(place, session_id=None) as screen:
+            await screen.shows("Sessions of /my/project", "1 session, 1 unreadable")
+            await screen.press("/", "c", "r", "o", "n", "enter")
+            before = UNSEARCHED[0]["before"][:10]
+            await screen.shows(
+                "1 hit, 1 unreadable", f"not searched: outputs of tools from before {before}"
+            )

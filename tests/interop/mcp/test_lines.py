@@ -14,7 +14,14 @@ import pytest
 
 from sessiond_client import Timeout, connect_blocking
 from tests.kit.patience import PATIENCE_SECONDS, soon
-from tests.kit.still_reading import LOOKING, still_reading, whole_answers_only
+from tests.kit.still_reading import (
+    LOOKING,
+    UNREADABLE,
+    UNSEARCHED,
+    missing_rows,
+    still_reading,
+    whole_answers_only,
+)
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
@@ -278,3 +285,21 @@ def test_a_change_without_an_answer_is_looked_for_before_it_is_tried_again() -> 
         "it may have been done: look with list_sessions or read_session before you try again"
     )
     assert "try again, or" in next_step(Timeout("no answer", outcome_unknown=False))
+
+
+def test_a_list_says_which_files_cannot_be_read(daemon: Daemon) -> None:
+    append(daemon, "hello")
+    broken = daemon.profile / "sessions" / "2026-01-15T10-30-00-000000_session-b.jsonl"
+    broken.write_bytes(b"no session\n")
+    with lines(daemon) as one:
+        listed = one.call("list_sessions")["structuredContent"]
+        assert [file["path"] for file in listed["unreadable"]] == [str(broken)]
+        assert "unreadable" not in one.call("search_sessions", query="hello")["structuredContent"]
+
+
+def test_a_search_says_what_it_could_not_search(daemon: Daemon, tmp_path: Path) -> None:
+    append(daemon, "needle")
+    place = tmp_path / "missing.sock"
+    with missing_rows(place, daemon.socket_path), lines(daemon, socket=place) as one:
+        found = one.call("search_sessions", query="needle")["structuredContent"]
+        assert (found["unreadable"], found["unsearched"]) == (UNREADABLE, UNSEARCHED)
