@@ -1294,7 +1294,10 @@ export interface NamespaceRow {
   revision: number;
 }
 
-/** Target; summary of the abandoned branch; label for the summary, or for the target. */
+/**
+ * Target; summary of the abandoned branch; label for the summary, or for the target. With
+ * `summarize` the daemon has the summary written, by the instructions.
+ */
 export interface NavigateParams extends SessionParams {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
@@ -1308,6 +1311,10 @@ export interface NavigateParams extends SessionParams {
   details?: unknown;
   /** Default: null. */
   label?: string | null;
+  /** Default: false. */
+  summarize?: boolean;
+  /** Default: null. */
+  instructions?: string | null;
 }
 
 /** The head's position, whether it moved, and the text for the editor. */
@@ -1454,8 +1461,8 @@ export interface PlanBranchSummaryParams extends SessionParams {
 }
 
 /**
- * Entries to summarise, oldest first, and the prompt; null if no entry is abandoned. `details` is
- * stored with the summary by session/branch, so that later plans know the files.
+ * Entries to summarise, oldest first, and the prompt; null if there is nothing to tell. `details`
+ * is stored with the summary by session/branch, so that later plans know the files.
  */
 export interface PlanBranchSummaryResult {
   entries: string[];
@@ -2419,13 +2426,13 @@ export interface Subscribed {
 
 /**
  * A request to send `prompt` to a model and to answer with the model's text. `plan` is of a
- * compaction, else null; `sources` are of a merge, and `entry_ids` of a squash. `head` is the head
- * that the text is for; "main" for the text of a new session.
+ * compaction, else null; `sources` are of a merge, and `entry_ids` of a squash or a branch. `head`
+ * is the head that the text is for; "main" for the text of a new session.
  */
 export interface SummarizeParams {
   session_id: string;
   head: string;
-  purpose: "compaction" | "merge" | "squash";
+  purpose: "branch" | "compaction" | "merge" | "squash";
   plan: PlanFacts | null;
   prompt: string;
   sources?: MergeSource[];
@@ -2980,8 +2987,8 @@ export interface Notifications {
 export interface ClientRequests {
   /**
    * A request to send `prompt` to a model and to answer with the model's text. `plan` is of a
-   * compaction, else null; `sources` are of a merge, and `entry_ids` of a squash. `head` is the
-   * head that the text is for; "main" for the text of a new session.
+   * compaction, else null; `sources` are of a merge, and `entry_ids` of a squash or a branch.
+   * `head` is the head that the text is for; "main" for the text of a new session.
    */
   "client/summarize": { params: SummarizeParams; result: Summarized };
   /**
@@ -3109,7 +3116,7 @@ export interface ErrorData {
   lease_lost: { lease_id: string };
   subscription_not_found: { session_id: string };
   plan_stale: { plan_leaf_id?: string | null; leaf_id?: string | null };
-  summarizer_unavailable: { purpose: "compaction" | "merge" | "squash"; plan: CompactionPlan | PlanMergeResult | { prompt: string; entry_ids: string[] }; tried: { by: string | null; reason: string }[] };
+  summarizer_unavailable: { purpose: "compaction" | "merge" | "squash" | "branch"; plan: CompactionPlan | PlanMergeResult | PlanBranchSummaryResult | { prompt: string; entry_ids: string[] }; tried: { by: string | null; reason: string }[] };
   vetoed: { by: string | null; reason: string };
   nothing_to_compact: { reason: string; head: string };
   storage_error: { errno?: string; path?: string };

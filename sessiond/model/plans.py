@@ -1,12 +1,13 @@
-"""The plans of compactions, merges and squashes, as callers and summarizers get them."""
+"""The plans of compactions, merges, squashes and left branches, as callers and summarizers get them."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 __all__ = [
     "CompactionPlan",
     "MergeSource",
+    "PlanBranchSummaryResult",
     "PlanFacts",
     "PlanMergeResult",
     "PlannedFiles",
@@ -68,3 +69,18 @@ class SquashPlan(Struct, frozen=True):
 
     prompt: str
     entry_ids: list[str]
+
+
+class PlanBranchSummaryResult(Struct, frozen=True):
+    """Entries to summarise, oldest first, and the prompt; null if there is nothing to tell.
+
+    `details` is stored with the summary by session/branch, so that later plans know the files.
+    """
+
+    entries: list[str]
+    files: PlannedFiles
+    details: Raw
+    tokens: int
+    common_ancestor_id: str | None
+    leaf_id: str | None
+    prompt: str | None

@@ -44,7 +44,7 @@ class Reply(Struct, frozen=True):
     trouble: Trouble | None = None
 
 
-Purpose = Literal["compaction", "merge", "squash"]
+Purpose = Literal["compaction", "merge", "squash", "branch"]
 PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 """Purposes for which a client may offer summaries."""
 
@@ -52,8 +52,8 @@ PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 class SummarizeParams(Struct, frozen=True):
     """A request to send `prompt` to a model and to answer with the model's text.
 
-    `plan` is of a compaction, else null; `sources` are of a merge, and `entry_ids` of a squash.
-    `head` is the head that the text is for; "main" for the text of a new session.
+    `plan` is of a compaction, else null; `sources` are of a merge, and `entry_ids` of a squash or a
+    branch. `head` is the head that the text is for; "main" for the text of a new session.
     """
 
     session_id: str

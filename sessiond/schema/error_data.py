@@ -71,8 +71,11 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
     "subscription_not_found": {"session_id": _TEXT},
     "plan_stale": {"plan_leaf_id?": f"{_TEXT} | null", "leaf_id?": f"{_TEXT} | null"},
     "summarizer_unavailable": {
-        "purpose": '"compaction" | "merge" | "squash"',
-        "plan": "CompactionPlan | PlanMergeResult | { prompt: string; entry_ids: string[] }",
+        "purpose": '"compaction" | "merge" | "squash" | "branch"',
+        "plan": (
+            "CompactionPlan | PlanMergeResult | PlanBranchSummaryResult"
+            " | { prompt: string; entry_ids: string[] }"
+        ),
         "tried": "{ by: string | null; reason: string }[]",
     },
     "vetoed": {"by": f"{_TEXT} | null", "reason": _TEXT},

@@ -8,11 +8,11 @@ Navigation to the head's own position writes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.errors import EntryInvalid
+from sessiond.errors import EntryInvalid, PlanStale
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
 from sessiond.session.draft import Draft
@@ -27,7 +27,16 @@ from sessiond.session.moves import (
 )
 from sessiond.session.preconditions import require_expected
 
-__all__ = ["NavigateRequest", "Navigated", "lines_to_look_at", "moves", "navigate"]
+__all__ = [
+    "NavigateRequest",
+    "Navigated",
+    "Way",
+    "lines_to_look_at",
+    "navigate",
+    "require_may_go",
+    "require_stayed",
+    "way",
+]
 
 _NODE_OF_MOVE: Final = {"custom": Kind.CUSTOM, "branch_summary": Kind.BRANCH_SUMMARY}
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
@@ -61,6 +70,18 @@ class Navigated(Struct, frozen=True):
     editor_text: str | None
 
 
+class Way(NamedTuple):
+    """The move that a call asks for: the head's position, the requested entry and the destination.
+
+    `text` is that of the requested user message; None for any other entry.
+    """
+
+    leaf: int
+    target: int
+    to: int
+    text: str | None
+
+
 def lines_to_look_at(session: Session, request: NavigateRequest) -> Iterator[int]:
     """Yield the lines that a call reads.
 
@@ -76,12 +97,8 @@ def lines_to_look_at(session: Session, request: NavigateRequest) -> Iterator[int
 
 def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
     """Stage the move, with a summary of the entries left and a label if they are given."""
-    draft.require_writable()
-    condition = request.condition
-    draft.require_lease(request.head, condition.lease_id)
-    require_expected(draft, request.head, condition.expected)
-    before = draft.leaf(request.head)
-    leaf, target, to, text = _way(draft, request)
+    leaf, target, to, text = require_may_go(draft, request)
+    condition, before = request.condition, draft.leaf(request.head)
     if to == leaf and request.summary:
         raise EntryInvalid(
             "the head is there already and leaves no entries; send no summary", path="summary"
@@ -107,24 +124,35 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
     return Navigated(draft.id_of(at), request.head, draft.seq, at != before, text)
 
 
-def moves(draft: Draft, request: NavigateRequest) -> bool:
-    """Return whether the call would move the head. Raises EntryNotFound, HeadNotFound."""
-    leaf, _, to, _ = _way(draft, request)
-    return to != leaf
+def require_may_go(draft: Draft, request: NavigateRequest) -> Way:
+    """Return the move that the call asks for. Raise if it would be refused, so that no summary is written in vain."""
+    draft.require_writable()
+    condition = request.condition
+    draft.require_lease(request.head, condition.lease_id)
+    require_expected(draft, request.head, condition.expected)
+    return way(draft, request)
 
 
-def _way(draft: Draft, request: NavigateRequest) -> tuple[int, int, int, str | None]:
-    """Return the head's position, the requested entry, the head's destination and the user's text.
+def require_stayed(draft: Draft, request: NavigateRequest, planned: Way) -> None:
+    """Raise PlanStale if the head is elsewhere than it was when its branch was summarised. Raises HeadNotFound."""
+    at = way(draft, request).leaf
+    if at != planned.leaf:
+        raise PlanStale(
+            "the head moved while its branch was summarised; call again for a summary of what is there now",
+            plan_leaf_id=draft.id_of(planned.leaf),
+            leaf_id=draft.id_of(at),
+        )
 
-    The text is None unless the requested entry is a user message.
-    """
+
+def way(draft: Draft, request: NavigateRequest) -> Way:
+    """Return the move that the call asks for. Raises EntryNotFound, HeadNotFound."""
     leaf = _place(draft, draft.leaf(request.head))
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
     if not target or draft.kind(target) not in _SAID:
-        return leaf, target, target, None
+        return Way(leaf, target, target, None)
     text = request.text_of(request.entry_id or "", draft.kind(target), draft.line_of(target))
     to = target if text is None else draft.parent(target)
-    return leaf, target, to, text
+    return Way(leaf, target, to, text)
 
 
 def _place(draft: Draft, leaf: int) -> int:

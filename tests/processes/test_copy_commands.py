@@ -93,7 +93,7 @@ def test_a_dry_run_says_what_would_be_and_stores_nothing(shell: Shell) -> None:
         ("navigate my-session nowhere", 4, "sessiond tail my-session"),
         ("navigate my-session entry-1 --head none", 4, "sessiond heads my-session"),
         ("navigate my-session null --prompt --summary s", 2, "leave --summary"),
-        ("navigate my-session entry-2 --prompt", 1, "no entry would be left behind"),
+        ("navigate my-session entry-2 --prompt", 1, "the branch leaves nothing to tell"),
         ("usage my-session --head none", 4, "sessiond heads my-session"),
         ("usage my-session --window 0", 2, "--window"),
         ("stats nowhere", 4, "sessiond list"),
@@ -137,6 +137,16 @@ def test_at_a_users_message_its_text_comes_back_to_be_changed(shell: Shell) -> N
     shell.output("sessiond navigate my-session null --summary 'A dead end.'")
     (message,) = shell.json("sessiond context my-session --json")["messages"]
     assert message["summary"] == "A dead end."
+    prompt = shell.output(
+        "sessiond navigate my-session entry-2 --prompt --instructions 'Be brief.'"
+    )
+    assert "Be brief." in prompt
+    refused = shell.run("sessiond navigate my-session entry-2 --summarize")
+    assert refused.returncode != 0
+    assert "--prompt" in refused.stderr
+    assert "--summary" in refused.stderr
+    for mixed in ("--summarize --summary x", "--instructions x", "--prompt --summarize"):
+        assert shell.run(f"sessiond navigate my-session null {mixed}").returncode == 2
 
 
 def test_usage_says_how_full_the_window_is_and_what_was_used(shell: Shell) -> None:
@@ -180,6 +190,9 @@ def test_the_configured_command_writes_what_the_command_line_leaves_out(shell: S
         made = shell.output("sessiond rebase my-session entry-1 --squash")
         (message,) = shell.json(f"sessiond context {made} --json")["messages"]
         assert message["summary"] == "written for a squash"
+        shell.output("sessiond navigate my-session null --summarize --instructions x")
+        (message,) = shell.json("sessiond context my-session --json")["messages"]
+        assert message["summary"] == "written for a branch"
     finally:
         shell.output("sessiond restart")
 

@@ -95,7 +95,9 @@ def test_the_command_is_told_what_it_writes_for(home: Path, socket_path: Path) -
         assert SECRET in (home / "prompt").read_text()
         link.ask("session/rebase", session_id=SESSION, indices=[0, 1], squash={})
         link.ask("compact", session_id=SESSION)
-        assert (home / "purposes").read_text().split() == ["merge", "squash", "compaction"]
+        link.ask("session/navigate", session_id=SESSION, entry_id=None, summarize=True)
+        purposes = (home / "purposes").read_text().split()
+        assert purposes == ["merge", "squash", "compaction", "branch"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Merges and squashes whose text a client or the command writes: who is asked, and what is stored."""
+"""Merges, squashes and left branches whose text a client or the command writes: who is asked, and what is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.service.compacting import SAID, Command, serving
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 OTHER = "session-b"
-PURPOSES = ["compaction", "merge", "squash"]
+PURPOSES = ["compaction", "merge", "squash", "branch"]
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
 # Each call for which the daemon has a text written, and the purpose that it is asked for.
@@ -37,6 +37,13 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
         "merge",
     ),
     "a squash": ("session/rebase", {"entry_ids": ["u2", "u1"], "squash": {}}, "squash"),
+    "a left branch": ("session/navigate", {"entry_id": "u1", "summarize": True}, "branch"),
+}
+# What a caller sends that writes the text itself.
+OWN: dict[str, dict[str, Any]] = {
+    "merge": {"text": SAID},
+    "squash": {"squash": {"summary": SAID}},
+    "branch": {"summary": SAID, "summarize": False},
 }
 every_call = pytest.mark.parametrize("case", CALLS)
 
@@ -213,8 +220,7 @@ async def test_if_no_writer_is_there_the_caller_gets_the_prompt(house: House, ca
         assert command.purposes == [purpose]
         assert house.contents() == before
         # With the prompt the caller goes on by itself.
-        own = {"text": SAID} if purpose == "merge" else {"squash": {"summary": SAID}}
-        await wire.call(method, session_id=SESSION, **{**params, **own})
+        await wire.call(method, session_id=SESSION, **{**params, **OWN[purpose]})
 
 
 @every_call
@@ -229,6 +235,92 @@ async def test_without_a_client_the_command_writes_the_text(house: House, case: 
         assert SAID in json.dumps(context["messages"][-1], ensure_ascii=False)
         assert command.purposes == [CALLS[case][2]]
         assert wire.requests == []
+
+
+async def test_a_written_summary_of_a_branch_stands_where_the_head_went(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await wire.call("initialize", capabilities={"summarize": ["branch"]})
+        await create_with(wire, "u1", persist="immediate")
+        writes = {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "clock.py"}}
+        await append_all(wire, entry("a1", [writes], "assistant"), entry("u2"))
+        asks = {"instructions": "Name the file.", "label": "tried"}
+        plan = await call(
+            wire, "session/plan_branch_summary", entry_id="u1", instructions=asks["instructions"]
+        )
+        number = await begin(wire, "a left branch", **asks)
+        asked = await wire.next_request()
+        assert asked["params"] == {
+            "session_id": SESSION,
+            "head": "main",
+            "purpose": "branch",
+            "plan": None,
+            "prompt": plan["prompt"],
+            "entry_ids": ["a1", "u2"],
+        }
+        await wire.reply(asked, {"summary": SAID})
+        moved = await wire.answer(number)
+        assert (moved["moved"], moved["editor_text"]) == (True, "u1")
+        stored = await call(wire, "session/entry", "entry", entry_id=moved["leaf_id"])
+        assert (stored["parent_id"], stored["from_id"]) == (None, "u2")
+        # The files stand behind the text, also where the writer did not name them.
+        lists = "\n\n<modified-files>\nclock.py\n</modified-files>"
+        assert (stored["summary"], stored["details"]) == (SAID + lists, plan["details"])
+        labels = await call(wire, "session/labels", "labels")
+        assert [(one["entry_id"], one["label"]) for one in labels] == [(stored["id"], "tried")]
+        # Sent again with what the caller expected, the call asks no writer.
+        refusal = await wire.refusal(
+            "session/navigate",
+            session_id=SESSION,
+            entry_id="u1",
+            summarize=True,
+            expected={"leaf_id": "u2"},
+        )
+        assert refusal.data["actual"]["leaf_id"] == stored["id"]
+        assert wire.requests == []
+
+
+@pytest.mark.parametrize(
+    ("entry_id", "moved", "editor"),
+    [("a1", False, None), ("u2", True, "u2"), ("down", True, None)],
+)
+async def test_a_head_that_leaves_nothing_to_tell_moves_without_a_writer(
+    house: House, entry_id: str, moved: bool, editor: str | None
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await wire.call("initialize", capabilities={"summarize": ["branch"]})
+        await create_with(wire, "u1", "u2", persist="immediate")
+        await append_all(wire, entry("a1", "yes", "assistant"), entry("down", "x", "assistant"))
+        # What is left is the target itself, nothing, or a note that no model reads.
+        leaf = {"u2": "u2", "a1": "a1", "down": "a1"}[entry_id]
+        await call(wire, "branch", entry_id=leaf)
+        if entry_id == "down":
+            await append_all(wire, {"type": "custom", "custom_type": "note", "data": 1})
+        went = await call(wire, "session/navigate", entry_id=entry_id, summarize=True)
+        assert (went["moved"], went["editor_text"]) == (moved, editor)
+        kinds = await call(wire, "session/path", "entries[].entry.type")
+        assert "branch_summary" not in kinds
+        assert wire.requests == []
+
+
+async def test_a_summary_of_a_hook_comes_before_a_written_one(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
+        await wire.call("initialize", capabilities={"hooks": ["before_branch"]})
+        await writer.call("initialize", capabilities={"summarize": ["branch"]})
+        await two_sessions(wire)
+        number = await begin(wire, "a left branch")
+        await wire.reply(await wire.next_request(), {"veto": "not now"})
+        assert await refused_answer(wire, number) == "vetoed"
+        number = await begin(wire, "a left branch")
+        await wire.reply(await wire.next_request(), {"summary": "of the hook"})
+        leaf = (await wire.answer(number))["leaf_id"]
+        assert await call(wire, "session/entry", "entry.summary", entry_id=leaf) == "of the hook"
+        assert writer.requests == []
+        await call(wire, "branch", entry_id="u2")
+        number = await begin(wire, "a left branch")
+        await wire.reply(await wire.next_request(), {})
+        await writer.reply(await writer.next_request(), {"summary": SAID})
+        leaf = (await wire.answer(number))["leaf_id"]
+        assert await call(wire, "session/entry", "entry.summary", entry_id=leaf) == SAID
 
 
 @every_call
@@ -298,13 +390,14 @@ async def test_a_head_that_grew_gets_the_turn_below_what_it_gained(house: House)
         ("session/delete", {}, "cancelled"),
     ],
 )
-async def test_a_head_that_left_what_the_text_is_about_gets_no_turn(
-    house: House, method: str, params: dict[str, Any], kind: str
+@pytest.mark.parametrize("case", ["a merge here", "a left branch"])
+async def test_a_head_that_left_what_the_text_is_about_gets_no_text(
+    house: House, case: str, method: str, params: dict[str, Any], kind: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("initialize", capabilities={"summarize": ["merge"]})
+        await wire.call("initialize", capabilities={"summarize": PURPOSES})
         await two_sessions(wire)
-        number = await begin(wire, "a merge here")
+        number = await begin(wire, case)
         asked = await wire.next_request()
         await other.call(method, session_id=SESSION, **params)
         before = house.contents()
@@ -313,7 +406,29 @@ async def test_a_head_that_left_what_the_text_is_about_gets_no_turn(
         assert house.contents() == before
 
 
-@pytest.mark.parametrize("case", ["a merge into a new session", "a squash"])
+async def test_a_head_that_grew_while_its_branch_was_summarised_stays(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("initialize", capabilities={"summarize": ["branch"]})
+        await two_sessions(wire)
+        number = await begin(wire, "a left branch")
+        asked = await wire.next_request()
+        # A label moves no head.
+        await call(other, "session/label", entry_id="u2", label="here")
+        await wire.reply(asked, {"summary": SAID})
+        await wire.answer(number)
+        await call(wire, "branch", entry_id="u2")
+        number = await begin(wire, "a left branch")
+        asked = await wire.next_request()
+        # The text does not tell of this entry, which would be left too.
+        await append(other, "u3")
+        before = house.contents()
+        await wire.reply(asked, {"summary": SAID})
+        data = await refused_answer(wire, number, "")
+        assert (data["kind"], data["plan_leaf_id"], data["leaf_id"]) == ("plan_stale", "u2", "u3")
+        assert house.contents() == before
+
+
+@pytest.mark.parametrize("case", ["a merge into a new session", "a squash", "a left branch"])
 async def test_a_file_that_was_replaced_meanwhile_makes_the_plan_stale(
     house: House, case: str
 ) -> None:
@@ -346,6 +461,14 @@ async def test_a_file_that_was_replaced_meanwhile_makes_the_plan_stale(
         ("a merge here", {"dry_run": True}, None),
         ("a merge into a new session", {"dry_run": True}, None),
         ("a squash", {"dry_run": True}, None),
+        ("a left branch", {"expected": {"leaf_id": "u1"}}, "precondition_failed"),
+        ("a left branch", {"head": "nobody"}, "head_not_found"),
+        ("a left branch", {"lease_id": "lost"}, "lease_lost"),
+        ("a left branch", {"entry_id": "nowhere"}, "entry_not_found"),
+        ("a left branch", {"summary": "S"}, "invalid_params"),
+        ("a left branch", {"details": {}}, "invalid_params"),
+        ("a left branch", {"instructions": "x", "summarize": False}, "invalid_params"),
+        ("a left branch", {"instructions": "x" * 100_001}, "invalid_params"),
     ],
 )
 async def test_no_text_is_written_in_vain(

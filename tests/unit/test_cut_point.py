@@ -14,6 +14,7 @@ from sessiond.dialects.base import ContextLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import InvalidParams
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.compaction.branch_summary import told_of_branch
 from sessiond.service.compaction.division import Division, files_before, plan_at
@@ -443,9 +444,18 @@ def test_a_prompt_says_nothing_of_what_there_is_not() -> None:
 
 def test_the_prompt_for_a_branch_holds_it_too() -> None:
     prompt = branch_prompt(HISTORY, NO_FILES, "why it failed")
+    assert prompt is not None
     assert "[User]: do" in prompt
     assert "## Goal" in prompt
     assert "why it failed" in prompt
+
+
+def test_a_branch_in_which_no_message_says_anything_has_no_prompt() -> None:
+    said_nothing = [
+        ParsedMessage("branch_summary", ()),
+        parsed(PI, {"role": "user", "content": ""}),
+    ]
+    assert branch_prompt(said_nothing, NO_FILES, "why it failed") is None
 
 
 def test_a_long_result_is_cut_where_no_character_is_halved() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 Json = Mapping[str, Any]
 Hook = Literal["before_compact", "before_fork", "before_branch", "before_switch"]
-Purpose = Literal["compaction", "merge", "squash"]
+Purpose = Literal["compaction", "merge", "squash", "branch"]
 OnProgress = Callable[[int, int | None, str], None]
 """Told how far a call is: done, of how many (None: not known), of what. It returns at once."""
 

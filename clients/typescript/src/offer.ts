@@ -7,7 +7,7 @@ import { Stream } from "./stream.js";
 const DECLINED = { code: -32000, message: "another client may do it" };
 const FAILED = { code: -32000, message: "the client failed" };
 
-export type Purpose = "compaction" | "merge" | "squash";
+export type Purpose = "compaction" | "merge" | "squash" | "branch";
 export type Hook = "before_compact" | "before_fork" | "before_branch" | "before_switch";
 
 /** What a client offers to the daemon; `true` as `summarize` means compactions, as `hooks` every hook. */

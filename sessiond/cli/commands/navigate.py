@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import TEXT, expect_option, head_option, session_argument
-from sessiond.cli.connect.conversation import answer, ask, ask_long, connected, read, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read, session_id
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
@@ -26,6 +26,7 @@ __all__ = ["COMMAND"]
         "sessiond navigate my-session entry-2 --label here",
         "sessiond navigate my-session null --prompt",
         'sessiond navigate my-session null --summary "It was the cron job."',
+        'sessiond navigate my-session null --summarize --instructions "Name the files."',
     ),
 )
 @shared_options
@@ -37,7 +38,18 @@ __all__ = ["COMMAND"]
     type=TEXT,
     help='Summary of the abandoned branch, for the model; "-": stdin, @FILE.',
 )
-@click.option("--label", help="Label for the summary; without --summary for ENTRY.")
+@click.option(
+    "--summarize",
+    is_flag=True,
+    default=None,
+    help="Have the summary of the abandoned branch written.",
+)
+@click.option(
+    "--instructions",
+    type=TEXT,
+    help="Focus of the summary that --summarize has written, or of the prompt of --prompt.",
+)
+@click.option("--label", help="Label for the summary; without a summary for ENTRY.")
 @click.option(
     "--prompt",
     "only_prompt",
@@ -59,17 +71,25 @@ def navigate(
     At a message of the user the head goes before the message, and the text of the message is
     printed below the leaf, to be changed and sent again. Any other entry becomes the leaf.
     `sessiond branch` makes every entry the leaf, and makes new heads.
+
+    With --summarize a client that offers it writes the summary, or the configured
+    `summarizer.command`. The head moves once the summary is there. If there is nothing to tell of
+    the branch, the head moves without a summary.
     """
     if only_prompt:
-        if expected or params["summary"] or params["label"]:
+        if expected or params["summary"] or params["summarize"] or params["label"]:
             raise click.UsageError(
-                "--prompt moves nothing: leave --summary, --label and --expect-leaf out"
+                "--prompt moves nothing: leave --summary, --summarize, --label and --expect-leaf out"
             )
-        _print_prompt(shared, session, entry, params["head"])
+        _print_prompt(shared, session, entry, params)
         return
+    if params["summarize"] and params["summary"] is not None:
+        raise click.UsageError("give the --summary, or have it written with --summarize")
+    if params["instructions"] is not None and not params["summarize"]:
+        raise click.UsageError("--instructions are for --summarize and --prompt")
     with connected(shared) as client:
         found = session_id(client, session)
-        moved = ask(
+        moved = ask_long(
             client,
             "session/navigate",
             session_id=found,
@@ -92,20 +112,25 @@ def _show(result: dict[str, Any], shown: Mapping[str | None, str]) -> None:
         say(text)
 
 
-def _print_prompt(shared: Shared, session: str, entry: str, head: str | None) -> None:
+def _print_prompt(shared: Shared, session: str, entry: str, params: Mapping[str, Any]) -> None:
     """Print the prompt for a summary of the entries that the head would leave."""
     with connected(shared) as client:
         found = session_id(client, session)
         target = entry_or_null(client, found, entry)
         planned = ask_long(
-            client, "session/plan_branch_summary", session_id=found, entry_id=target, head=head
+            client,
+            "session/plan_branch_summary",
+            session_id=found,
+            entry_id=target,
+            head=params["head"],
+            instructions=params["instructions"],
         )
     answer(shared, planned, _show_prompt)
 
 
 def _show_prompt(result: dict[str, Any]) -> None:
     if result["prompt"] is None:
-        raise Failure("no entry would be left behind", "go on without a summary")
+        raise Failure("the branch leaves nothing to tell", "go on without a summary")
     say(result["prompt"])
     entries, tokens = counted(len(result["entries"]), "entry"), counted(result["tokens"], "token")
     note(f"{entries} to summarise, about {tokens}; give the summary to --summary")

@@ -98,6 +98,7 @@ _NOT_REPAIRABLE: Final = (
 _NEXT_BY_PURPOSE: Final[Mapping[str, str]] = {
     "merge": "get the prompt with --prompt, and give the text with --text",
     "squash": "give the summary with --summary; --json prints the prompt for it",
+    "branch": "get the prompt with --prompt, and give the summary with --summary",
 }
 # Commands that show what a mutation without an answer changed, by the methods that show it.
 CHECKS: Final[Mapping[str, str]] = {

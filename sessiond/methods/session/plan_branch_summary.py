@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from anyio import to_thread
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta
 
 from sessiond.errors import EntryNotFound, HeadNotFound
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX
@@ -20,12 +20,10 @@ from sessiond.methods._shared.common import (
 )
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, EntryId, HeadName
-from sessiond.model.plans import PlannedFiles
+from sessiond.model.plans import PlanBranchSummaryResult
 from sessiond.model.settings import Tokens
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.compaction.branch_summary import told_of_branch
-from sessiond.session.compaction.branching import common_ancestor
-from sessiond.session.compaction.prompts import branch_prompt
+from sessiond.service.compaction.branch_summary import branch_plan
 
 __all__ = ["METHOD"]
 
@@ -37,21 +35,6 @@ class PlanBranchSummaryParams(SessionParams):
     head: HeadName = MAIN
     budget_tokens: Tokens | None = None
     instructions: Annotated[str, Meta(max_length=INSTRUCTIONS_CHARS_MAX)] | None = None
-
-
-class PlanBranchSummaryResult(Struct, frozen=True):
-    """Entries to summarise, oldest first, and the prompt; null if no entry is abandoned.
-
-    `details` is stored with the summary by session/branch, so that later plans know the files.
-    """
-
-    entries: list[str]
-    files: PlannedFiles
-    details: Raw
-    tokens: int
-    common_ancestor_id: str | None
-    leaf_id: str | None
-    prompt: str | None
 
 
 def handle(client: Client, params: PlanBranchSummaryParams, call: Call[Client]) -> Any:
@@ -77,24 +60,8 @@ def handle(client: Client, params: PlanBranchSummaryParams, call: Call[Client]) 
 def _plan(
     actor: SessionActor, params: PlanBranchSummaryParams, leaf: int, target: int
 ) -> PlanBranchSummaryResult:
-    opened, policies = actor.opened, actor.environment.policies
-    policy = policies.of(opened)
-    budget = params.budget_tokens
-    if budget is None:
-        budget = max(1, policy.context_window - policy.reserve_tokens)
-    told = told_of_branch(opened, (leaf, target), policy, policies.estimator(policy), budget)
-    readings = [step.reading for step in told.steps if step.reading is not None]
-    prompt = branch_prompt(readings, told.files, params.instructions) if readings else None
-    session = opened.session
-    result = PlanBranchSummaryResult(
-        entries=[step.id for step in told.steps],
-        files=PlannedFiles(told.files.read, told.files.modified),
-        details=opened.dialect.file_details(told.files.read, told.files.modified),
-        tokens=told.tokens,
-        common_ancestor_id=session.id_of(common_ancestor(session, leaf, target)),
-        leaf_id=session.id_of(leaf),
-        prompt=prompt,
-    )
+    places, policies = (leaf, target), actor.environment.policies
+    result = branch_plan(actor.opened, policies, places, params.instructions, params.budget_tokens)
     require_result_fits(len(encode(result)))
     return result
 

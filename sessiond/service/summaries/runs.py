@@ -47,8 +47,11 @@ from sessiond.service.thread_pool import ThreadPool
 __all__ = ["Planned", "Run", "SummaryRuns"]
 
 R = TypeVar("R")
-Planned = tuple[Wanted, Callable[[str], Awaitable[Any]]]
-"""Summary that is wanted, and the function that checks the plan again and stores the summary."""
+Planned = tuple[Wanted | None, Callable[[str], Awaitable[Any]]]
+"""Summary that is wanted, and the function that checks the plan again and stores the summary.
+
+None if there is nothing to summarise: then the function gets an empty summary.
+"""
 
 
 class Run(Generic[R]):
@@ -185,7 +188,7 @@ class SummaryRuns:
 
         async def work() -> Any:
             wanted, commit = await plan()
-            summary = await self.write(run, wanted)
+            summary = "" if wanted is None else await self.write(run, wanted)
             await run.begin_write()
             return await commit(summary)
 

@@ -16,7 +16,12 @@ from msgspec import Raw, Struct
 from sessiond import typed
 from sessiond.errors import SummarizerUnavailable
 from sessiond.limits import SUMMARIZE_SECONDS, SUMMARIZERS_ASKED_MAX, SUMMARY_BYTES_MAX
-from sessiond.model.plans import CompactionPlan, PlanMergeResult, SquashPlan
+from sessiond.model.plans import (
+    CompactionPlan,
+    PlanBranchSummaryResult,
+    PlanMergeResult,
+    SquashPlan,
+)
 from sessiond.model.requests import Purpose, Reply, SummarizeParams
 from sessiond.service.client_request import ask_client
 from sessiond.service.ports import Consulted, NoSummary, Summarizer
@@ -35,7 +40,7 @@ class Wanted(Struct, frozen=True):
     """Summary that the daemon needs: the request to its writer, and what a failure tells."""
 
     request: SummarizeParams
-    plan: CompactionPlan | PlanMergeResult | SquashPlan
+    plan: CompactionPlan | PlanMergeResult | SquashPlan | PlanBranchSummaryResult
     """Plan that the caller gets if every writer fails."""
     instead: str
     """Advice for a caller that writes the summary itself."""

@@ -106,9 +106,14 @@ def policy_of(own: CompactionSettings, usual: CompactionSettings, dialect: str) 
     )
 
 
-def stored_summary(summary: str, files: TouchedFiles, rules: Rules, preset: Preset) -> str:
-    """Return a summary as a file keeps it: with the lists of files, if the file's program shows it so."""
-    if rules.shows_files:
+def stored_summary(
+    summary: str, files: TouchedFiles, rules: Rules, preset: Preset, *, of_branch: bool = False
+) -> str:
+    """Return a summary as a file keeps it: with the lists of files, unless a context shows them by itself.
+
+    No context shows lists behind the summary of a branch by itself.
+    """
+    if rules.shows_files and not of_branch:
         return summary
     spelling = preset if rules.file_lists is None else PRESETS[rules.file_lists]
     return with_lists(summary, spelling.list_files(files))

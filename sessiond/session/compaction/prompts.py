@@ -94,9 +94,12 @@ def compaction_prompt(material: Material) -> str:
 
 def branch_prompt(
     readings: Sequence[ParsedMessage], files: TouchedFiles, instructions: str | None = None
-) -> str:
-    """Return the prompt for a summary of a branch that a head leaves."""
-    parts = [_BRANCH, _tagged("conversation", conversation(readings)), _SECTIONS]
+) -> str | None:
+    """Return the prompt for a summary of a branch that a head leaves; None if no message says anything."""
+    said = conversation(readings)
+    if not said:
+        return None
+    parts = [_BRANCH, _tagged("conversation", said), _SECTIONS]
     return "\n\n".join([*parts, *_ending(files, "", instructions)])
 
 

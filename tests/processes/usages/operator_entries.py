@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from sessiond_client import Asked, Summarize
 from tests.processes.harness.walk import Walk
 from tests.processes.harness.walk_stages import restarted
 from tests.processes.usages.operator import (
@@ -178,6 +179,27 @@ def a_branch_is_left_with_a_summary(walk: Walk) -> None:
     stored = client.entry(walk.session_id, str(moved.leaf_id)).entry
     assert (stored["type"], stored["details"]) == ("branch_summary", plan.details)
     assert "Two files were looked at." in walk.texts()[-1]
+
+    def model(asked: Asked) -> None:
+        assert isinstance(asked.about, Summarize)
+        assert (asked.about.purpose, asked.about.entry_ids) == ("branch", plan.entries)
+        assert "Name the files." in asked.about.prompt
+        asked.answer("A model looked at two files.")
+
+    client.branch(walk.session_id, walk.ids["trunk"])
+    with walk.offering(model, summarize=["branch"]):
+        went = client.navigate(
+            walk.session_id,
+            walk.ids["answer"],
+            summarize=True,
+            instructions="Name the files.",
+            timeout=60,
+        )
+    stored = client.entry(walk.session_id, str(went.leaf_id)).entry
+    lists = "\n\n<read-files>\nCHANGELOG.md\n</read-files>\n\n<modified-files>\nVERSION\n</modified-files>"
+    assert stored["summary"] == f"A model looked at two files.{lists}"
+    assert stored["details"] == plan.details
+    walk.agree()
 
 
 def an_attempt_is_rewound_and_the_leaf_is_reset(walk: Walk) -> None:

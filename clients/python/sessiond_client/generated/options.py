@@ -339,12 +339,15 @@ class BranchOptions(_Move, total=False):
 class NavigateOptions(_Move, total=False):
     """Optional parameters of session/navigate.
 
-    Target; summary of the abandoned branch; label for the summary, or for the target.
+    Target; summary of the abandoned branch; label for the summary, or for the target. With
+    `summarize` the daemon has the summary written, by the instructions.
     """
 
     summary: str
     details: Any
     label: str
+    summarize: bool
+    instructions: str
 
 
 class PlanBranchOptions(Timed, total=False):

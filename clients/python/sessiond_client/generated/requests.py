@@ -25,8 +25,8 @@ __all__ = [
 class Summarize(Struct, frozen=True):
     """A request to send `prompt` to a model and to answer with the model's text.
 
-    `plan` is of a compaction, else null; `sources` are of a merge, and `entry_ids` of a squash.
-    `head` is the head that the text is for; "main" for the text of a new session.
+    `plan` is of a compaction, else null; `sources` are of a merge, and `entry_ids` of a squash or a
+    branch. `head` is the head that the text is for; "main" for the text of a new session.
     """
 
     session_id: str

@@ -801,7 +801,7 @@ class PlannedCompaction(Struct, frozen=True):
 
 
 class BranchPlan(Struct, frozen=True):
-    """Entries to summarise, oldest first, and the prompt; null if no entry is abandoned.
+    """Entries to summarise, oldest first, and the prompt; null if there is nothing to tell.
 
     `details` is stored with the summary by session/branch, so that later plans know the files.
     """
