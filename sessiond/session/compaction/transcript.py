@@ -66,7 +66,9 @@ def _parts(reading: ParsedMessage) -> Iterator[str]:
         if block.kind == "tool_result" and (result := block.said):
             yield f"[Tool result]: {_shortened(result)}"
     if reading.role in _USERS:
-        if told := as_told(reading):
+        # An empty summary says nothing: piglet stores a move as one.
+        is_empty = reading.role in _WRAPPERS and not reading.text
+        if not is_empty and (told := as_told(reading)):
             yield f"[User]: {told}"
     elif reading.role == "assistant":
         texts = [block.text for block in reading.blocks if block.kind == "text"]
