@@ -253,6 +253,8 @@ INLINE_WALK_STEPS: Final = 2_000
 # methods: the `data` of one signal; more is too_large. A signal that finds no room at a subscriber
 # is dropped for that subscriber and counted.
 SIGNAL_BYTES_MAX: Final = 256 * 1024
+# service/pubsub: bytes that are kept of the answer that a present client is streaming; the rest is left out.
+STREAMED_BYTES_MAX: Final = 1024 * 1024
 # service/queues: prompts that wait for the agent of one session; one more is overloaded.
 QUEUED_PROMPTS_MAX: Final = 256
 # methods, service/queues: ids of prompts that one session/queue removes, and that are remembered of

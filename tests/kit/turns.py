@@ -1,6 +1,6 @@
 """The turns that a client keeps from events: a second implementation of the rules of protocol.md.
 
-The view knows events and presence alone, in native files with messages in pi's shape.
+The view knows events, signals of one agent and presence alone, in native files with messages in pi's shape.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ __all__ = ["LiveTurns"]
 Json = dict[str, Any]
 _RECORDS: Final = ("label", "session_info", "leaf")
 _FAILED: Final = ("error", "aborted")
+_STREAMING: Final = {"thinking", "executing", "streaming"}
 
 
 class LiveTurns:
@@ -24,6 +25,7 @@ class LiveTurns:
         self._entries: dict[str, Json] = {}
         self._parents: dict[str, str | None] = {}
         self._leaf: str | None = None
+        self._so_far: list[Json] = []
 
     def take(self, event: Json) -> None:
         """Take the params of a `session/event`."""
@@ -34,11 +36,24 @@ class LiveTurns:
             self._parents[entry["id"]] = self._resolved(entry["target_id"])
         if event.get("head") == self.head:
             self._leaf = event["leaf_id"]
+            self._so_far.clear()
 
     def take_presence(self, told: Json) -> None:
         """Take the params of a `session/presence`."""
         clients = told["clients"]
         self.states = [one["state"] for one in clients if one.get("head", "main") == self.head]
+        if not _STREAMING & {*self.states}:
+            self._so_far.clear()
+
+    def take_signal(self, told: Json) -> None:
+        """Take the params of a `session/signal`."""
+        if told["kind"] != "delta" or not _STREAMING & {*self.states}:
+            return
+        word, text = told["data"].get("type", "text"), told["data"]["text"]
+        if self._so_far and self._so_far[-1]["type"] == word:
+            self._so_far[-1]["content"] += text
+        else:
+            self._so_far.append({"type": word, "content": text})
 
     def chat(self) -> list[Json]:
         """Return the turns as the chat view has them, without seqs."""
@@ -71,6 +86,8 @@ class LiveTurns:
             (request if _role(entry) == "user" else response).extend(
                 _blocks(entry, results, is_over=is_over)
             )
+        if status == "streaming":
+            response = [*response, *map(dict, self._so_far)]
         return {
             "id": entries[0]["id"],
             "request": request,
@@ -90,7 +107,7 @@ class LiveTurns:
             status = "done"
         else:
             status = "pending"
-        works = is_last and {"thinking", "executing", "streaming"} & {*self.states}
+        works = is_last and _STREAMING & {*self.states}
         return "streaming" if status == "pending" and works else status
 
 

@@ -118,6 +118,9 @@ class Walk:
                 loop.signal(session_id, "delta", data={"turn": "turn-1", "text": delta})
             heard = self.front.look()
             assert "".join(one.data["text"] for one in heard) == "Done."
+            # Whoever comes late sees what has come so far.
+            (turn,) = client.turns(session_id).turns
+            assert blocks_of(turn) == (ask["blocks"], [{"type": "text", "content": "Done."}])
             end = answered("Done.", TOOL, CODE, status="done", at="2026-03-29T10:00:09Z")
             loop.append(session_id, entries=[end], lease_id=lease.lease_id)
             loop.release(session_id, lease.lease_id)

@@ -11,6 +11,7 @@ from sessiond.methods._shared.place import cursor_of
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import append, append_all, call, create, refused, say, watch
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_entry, stored_message
 from tests.kit.turns import LiveTurns
 
@@ -40,6 +41,8 @@ async def test_what_a_client_keeps_of_events_is_what_turns_answer(house: House) 
                         one.take(told["params"])
                     elif told["method"] == "session/presence":
                         one.take_presence(told["params"])
+                    elif told["method"] == "session/signal":
+                        one.take_signal(told["params"])
             wire.notifications.clear()
             assert await shown(wire) == live.chat(), step
             info = (await call(wire, "session/get"))["session"]
@@ -92,6 +95,9 @@ class Story:
             state = dice.choice(["thinking", "executing", "streaming", "idle", None])
             on = {} if state is None or dice.random() < 0.5 else {"head": "side"}
             await call(agent, "session/presence", state=state, **on)
+        for _ in range(dice.randrange(3)):
+            data = {"text": f"part {step}. "} | dice.choice([{}, {"type": "thinking"}])
+            await call(agent, "session/signal", kind=dice.choice(["delta", "x"]), data=data)
 
     def said(self, step: int) -> list[dict[str, Any]]:
         """Return the entries of a step; none for a move."""
@@ -285,3 +291,114 @@ async def test_a_cursor_at_a_line_that_is_no_entry_of_the_tree_is_none(
         assert actor is not None
         cursor = cursor_of(actor.opened.session, seqs, *more)
         assert await refused(wire, method, cursor=cursor) == "invalid_params"
+
+
+async def test_the_response_of_a_streaming_turn_is_what_has_come_so_far(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as agent:
+        await create(wire)
+        await append(wire, "u1")
+
+        async def delta(data: Any, kind: str = "delta") -> None:
+            await call(agent, "session/signal", kind=kind, data=data)
+
+        async def response() -> Any:
+            return (await shown(wire))[-1]["response"]
+
+        await delta({"text": "by nobody who is present"})
+        await call(agent, "session/presence", state="thinking")
+        assert await response() == []
+        for text in ("Let me ", "see."):
+            await delta({"text": text, "type": "thinking", "turn": 1})
+        for data in ({"text": "It "}, {"text": ""}, {"text": "runs"}, "no object", {"text": 1}):
+            await delta(data)
+        await delta({"text": "of another kind"}, "steer")
+        so_far = [
+            {"type": "thinking", "content": "Let me see."},
+            {"type": "text", "content": "It runs"},
+        ]
+        assert await response() == so_far
+        assert (await shown(wire))[-1]["status"] == "streaming"
+        # It is kept for whoever comes later, and is no part of the session.
+        async with daemon.connect() as late:
+            assert await shown(late) == await shown(wire)
+        assert await call(wire, "session/get", "session.seq") == 1
+        # The stored answer takes its place; the next part begins anew, behind what is stored.
+        await append_all(agent, answers("It runs.", "c1"))
+        stored = await response()
+        assert [block["type"] for block in stored] == ["text", "tool"]
+        await delta({"text": "More."})
+        assert await response() == [*stored, {"type": "text", "content": "More."}]
+        # A head that went elsewhere and came back has given the text up.
+        leaf = await call(wire, "session/get", "session.leaf_id")
+        await call(wire, "branch", entry_id=None)
+        await call(wire, "branch", entry_id=leaf)
+        assert await response() == stored
+
+
+@pytest.mark.parametrize("end", ["idle", "another head", "nobody", "gone"])
+async def test_what_has_come_so_far_ends_with_the_work_on_the_head(house: House, end: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "u1")
+        async with daemon.connect() as agent:
+            await call(agent, "session/presence", state="streaming")
+            await call(agent, "session/signal", kind="delta", data={"text": "half"})
+            assert (await shown(wire))[0]["response"] == [{"type": "text", "content": "half"}]
+            again: dict[str, Any] = {"state": "streaming"}
+            if end == "idle":
+                await call(agent, "session/presence", state="idle")
+            elif end == "another head":
+                await call(agent, "session/presence", state="streaming", head="other")
+            elif end == "nobody":
+                await call(agent, "session/presence", state=None)
+            if end != "gone":
+                await call(agent, "session/presence", **again)
+                assert (await shown(wire))[0]["response"] == []
+                assert (await shown(wire))[0]["status"] == "streaming"
+        await call(wire, "session/presence")
+        assert (await shown(wire))[0]["response"] == []
+
+
+async def test_what_has_come_so_far_is_that_of_its_own_head(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as agent:
+        await create(wire)
+        await append(wire, "u1")
+        await call(wire, "branch", entry_id="u1", head="side")
+        await call(agent, "session/presence", state="streaming", head="side")
+        await call(agent, "session/signal", kind="delta", data={"text": "aside"})
+        (main,), (side,) = await shown(wire), await shown(wire, head="side")
+        assert (main["status"], main["response"]) == ("pending", [])
+        assert side["response"] == [{"type": "text", "content": "aside"}]
+
+
+async def test_a_long_answer_on_its_way_says_what_was_left_out(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, STREAMED_BYTES_MAX=1_000)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "u1")
+        await call(wire, "session/presence", state="streaming")
+        for _ in range(600):
+            await call(wire, "session/signal", kind="delta", data={"text": "é"})
+        for _ in range(100):
+            await call(wire, "session/signal", kind="delta", data={"text": "x", "type": "code"})
+        (block,) = (await shown(wire))[0]["response"]
+        kept = len(block["content"])
+        assert 300 < kept < 500
+        assert block["content"] == "é" * kept
+        assert block["meta"] == {"left_out": 2 * (600 - kept) + 100}
+
+
+async def test_a_file_that_was_replaced_has_no_answer_on_its_way(house: House) -> None:
+    path = house.put([stored_message("u1", None)])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/presence", state="streaming")
+        await call(wire, "session/signal", kind="delta", data={"text": "of the old file"})
+        assert (await shown(wire))[0]["response"] != []
+        content = house.disk.content(path)
+        house.disk.put(path, content.replace(b"text of u1", b"another text"))
+        # A label moves no head: that of the new file is where the one of the old file was.
+        await call(wire, "session/label", entry_id="u1", label="here")
+        (turn,) = await shown(wire)
+        assert (turn["request"][0]["content"], turn["response"]) == ("another text", [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
@@ -38,6 +38,10 @@ __all__ = ["METHOD", "SignalWord", "require_data_fits"]
 SignalWord = Annotated[str, Meta(min_length=1, max_length=SIGNAL_KIND_CHARS_MAX)]
 
 
+_DELTA: Final = "delta"
+"""Kind of a signal with a part of an answer on its way."""
+
+
 class SignalParams(SessionParams):
     """Kind of the signal, a word that its receivers know, and its content.
 
@@ -66,6 +70,8 @@ def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
     body = notification("session/signal", told)
 
     def relay(actor: SessionActor) -> Empty:
+        if told.kind == _DELTA:
+            actor.hub.presence.hear(client, data, actor.opened.session.heads)
         client.signal(actor, body)
         return Empty()
 

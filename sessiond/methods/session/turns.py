@@ -39,8 +39,6 @@ __all__ = ["METHOD"]
 _FRAME_BYTES: Final = 4096
 # Of a turn that alone is larger than an answer: bytes of a block that is shown whole, tried in this order.
 _BLOCK_BYTES: Final = (64 * 1024, 8 * 1024, 1024)
-STREAMING_STATES: Final = frozenset({"thinking", "executing", "streaming"})
-"""States of presence in which a client works on the last turn of its head."""
 
 
 class TurnsParams(SessionParams):
@@ -81,12 +79,13 @@ class TurnsResult(Struct, frozen=True):
 
 
 class _Page(Struct, frozen=True):
-    """Beginning of a page: the leaf of its path, its first line; its size, and whether the leaf streams."""
+    """Beginning of a page: the leaf of its path, its first line; its size; whether the leaf streams, and what came."""
 
     leaf: int
     at: int | None
     limit: int
     is_streaming: bool
+    streamed: list[ShownBlock]
 
 
 def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
@@ -99,11 +98,11 @@ def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
             leaf, at = head_leaf(session, params.head), None
         else:
             leaf, at = cursor_numbers(session, params.cursor, 2, 2, nodes=True)
-        present = actor.hub.presence.clients()
-        streams = any(
-            one.state in STREAMING_STATES and (one.head or MAIN) == params.head for one in present
-        )
-        page, upto = _Page(leaf, at, limit, streams), session.seq
+        presence = actor.hub.presence
+        streams = presence.streams(params.head)
+        head = session.heads.get(params.head)
+        streamed = presence.streamed(params.head, head) if head and head.leaf == leaf else []
+        page, upto = _Page(leaf, at, limit, streams, streamed), session.seq
         journal = actor.opened.journal
         is_near = session.depths[leaf] <= INLINE_WALK_STEPS
         if is_near and (not upto or journal.span_bytes(1, upto) <= actor.opened.inline_bytes):
@@ -124,6 +123,7 @@ def _read(actor: SessionActor, params: TurnsParams, page: _Page, upto: int) -> R
         turn = read_turn(opened, span, is_last=is_last)
         if is_last and page.is_streaming and turn.status == "pending":
             turn.status = "streaming"
+            turn.response += page.streamed
         shown = _fitting(turn, span, params.view)
         size += len(shown) + 1
         if found and size > RESULT_BYTES_MAX:

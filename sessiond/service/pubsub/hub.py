@@ -110,6 +110,7 @@ class Hub:
     def begin_again(self, log: Log, epoch: str, rules: Rules, reason: ReplacedReason) -> None:
         """Tell all subscribers that the file was replaced, and replay it from its first entry."""
         self._replays.end()
+        self.presence.forget_streamed()
         self._log = log
         self._frames = Frames(self._session_id, epoch, rules)
         self._replays = self._new_replays()

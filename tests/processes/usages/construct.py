@@ -9,6 +9,7 @@ from sessiond_client import (
     BlockingSubscription,
     EntryEvent,
     Flushed,
+    Presence,
     Signal,
 )
 from sessiond_client.results import Turn
@@ -69,6 +70,10 @@ class FrontEnd:
                     self._live.take({"entry": event.entry, **moved})
                 case Signal():
                     signals.append(event)
+                    self._live.take_signal({"kind": event.kind, "data": event.data})
+                case Presence():
+                    present = [{"state": one.state} for one in event.clients]
+                    self._live.take_presence({"clients": present})
                 case Flushed():
                     break
                 case _:
