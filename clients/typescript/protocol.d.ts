@@ -2301,7 +2301,7 @@ export interface StateRow extends KeyRow {
   value: unknown;
 }
 
-/** Namespace, and the absolute path of a new file. */
+/** Namespace, and the absolute path of a new file. A file that is there is not written over. */
 export interface StateSaveParams {
   /**
    * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the

@@ -116,6 +116,8 @@ def test_call_calls_every_method(shell: Shell) -> None:
         ("sessiond append my-session hi --expect-leaf entry-1", 1, "decide again"),
         ("sessiond show ./no-such.jsonl", 1, "No such file"),
         ("sessiond export my-session session.jsonl", 1, "the name is taken"),
+        ("sessiond state save settings session.jsonl", 1, "what is there is not written over"),
+        ("sessiond state save settings .", 1, "or move what is there out of the way"),
         ("sessiond call server/pong", 2, "did you mean server/ping"),
         ("sessiond call session/get sesion_id=my-session-id", 1, "sesion_id"),
         ("sessiond call session/get session_id", 2, "is not KEY=VALUE"),

@@ -174,6 +174,9 @@ async def test_values_are_saved_as_plain_json_behind_the_changes_before(
         assert path.stat().st_mode & 0o777 == 0o600
         refused = await wire.refusal("state/save", namespace=NS, path=str(path))
         assert refused.data["errno"] == "EEXIST"
+        assert "saved.json" in refused.message
+        assert "is not written over" in refused.message
+        assert path.read_bytes() == b'{\n  "a": {"n" : 1.50}\n}\n'
         empty = tmp_path / "empty.json"
         assert (await wire.call("state/save", namespace="none", path=str(empty)))["keys"] == 0
         assert empty.read_bytes() == b"{}\n"

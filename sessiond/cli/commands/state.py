@@ -74,8 +74,8 @@ def state(shared: Shared, action: str, words: tuple[str, ...], **options: Any) -
     get NAMESPACE KEY prints a value. set NAMESPACE KEY [VALUE] stores a VALUE, which is JSON; without
     VALUE it is standard input. delete NAMESPACE KEY deletes. list shows the namespaces, list NAMESPACE
     the keys of one. load PATH takes over a JSON file, or a folder of them as Construct's state folder.
-    save NAMESPACE PATH writes a namespace to a new JSON file. Secrets do not belong here: see
-    `sessiond secret`.
+    save NAMESPACE PATH writes a namespace to a new JSON file; it does not write over a file that is
+    there. Secrets do not belong here: see `sessiond secret`.
     """
     least, most, names = _WORDS[action]
     if not least <= len(words) <= most:

@@ -73,7 +73,7 @@ _NEXT: Final[Mapping[str, str]] = {
 }
 _CHECK_PATH: Final = "check the path and its permissions"
 _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
-    "EEXIST": "choose another name",
+    "EEXIST": "choose another name, or move what is there out of the way",
     "ENOENT": "make the folder first, or give another path",
     "ENOTDIR": "give another path",
     "ENAMETOOLONG": "give a shorter path",

@@ -140,7 +140,7 @@ def remove_own(files: Files, path: Path, fd: int) -> None:
 
 
 def _taken() -> OSError:
-    return OSError(errno.EEXIST, "the name is taken")
+    return OSError(errno.EEXIST, "the name is taken, and what is there is not written over")
 
 
 def _link(files: Files, unfinished: Path, path: Path) -> None:

@@ -17,7 +17,7 @@ __all__ = ["METHOD"]
 
 
 class StateSaveParams(NamespaceParams):
-    """Namespace, and the absolute path of a new file."""
+    """Namespace, and the absolute path of a new file. A file that is there is not written over."""
 
     path: str
 

@@ -188,5 +188,7 @@ CALL_NOTES: Final = {
     "session/release": "To release a lease that is over is no error.",
     "session/repair": "A dry run unless `dry_run=False`.",
     "session/rewind": "`to` None is the place before the first entry.",
+    "session/export": "A file that is there is not written over: `storage_error`, EEXIST.",
     "session/signal": "Subscriptions with `signals=True` are told. A signal is never sent twice.",
+    "state/save": "A file that is there is not written over: `storage_error`, EEXIST.",
 }

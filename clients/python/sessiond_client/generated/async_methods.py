@@ -267,7 +267,10 @@ class AsyncMethods(ABC):
         return read(StateLoaded, answer)
 
     async def state_save(self, namespace: str, path: str, **options: Unpack[Timed]) -> StateSaved:
-        """Write the values of a namespace to a JSON file of their own."""
+        """Write the values of a namespace to a JSON file of their own.
+
+        A file that is there is not written over: `storage_error`, EEXIST.
+        """
         answer = await self._ask("state/save", options, namespace=namespace, path=path)
         return read(StateSaved, answer)
 
@@ -570,7 +573,10 @@ class AsyncMethods(ABC):
         return read(Imported, answer)
 
     async def export(self, session_id: str, **options: Unpack[ExportOptions]) -> Exported:
-        """Write a session to a file of its own, for a program or for people."""
+        """Write a session to a file of its own, for a program or for people.
+
+        A file that is there is not written over: `storage_error`, EEXIST.
+        """
         answer = await self._ask("session/export", options, session_id=session_id)
         return read(Exported, answer)
 
