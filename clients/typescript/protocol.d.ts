@@ -80,13 +80,20 @@ export interface Aside {
 /**
  * A request before a head leaves `leaf_id` for another entry. A null id is the place before the
  * first entry; `leaf_id` is also null for a new head. A summary in the answer is used if the caller
- * sent none.
+ * sent none, and so is a label in that of session/navigate. `summarize`, `instructions` and `label`
+ * are those of the call.
  */
 export interface BeforeBranch {
   session_id: string;
   head: string;
   leaf_id: string | null;
   entry_id: string | null;
+  /** Default: false. */
+  summarize: boolean;
+  /** Default: null. */
+  instructions: string | null;
+  /** Default: null. */
+  label: string | null;
 }
 
 /**
@@ -824,12 +831,17 @@ export interface HoldingsStatistics {
   connections_refused: number;
 }
 
-/** An answer to a hook: empty, a veto with its reason, or a summary that is not blank. */
+/**
+ * An answer to a hook: empty, a veto with its reason, or a summary that is not blank. A label,
+ * which is not blank, is for the entry that a head goes to, or for the summary.
+ */
 export interface HookAnswer {
   /** Default: null. */
   veto?: string | null;
   /** Default: "". */
   summary?: string;
+  /** Default: "". */
+  label?: string;
 }
 
 /** Counters of one open session. */
@@ -3002,7 +3014,8 @@ export interface ClientRequests {
   /**
    * A request before a head leaves `leaf_id` for another entry. A null id is the place before the
    * first entry; `leaf_id` is also null for a new head. A summary in the answer is used if the
-   * caller sent none.
+   * caller sent none, and so is a label in that of session/navigate. `summarize`, `instructions`
+   * and `label` are those of the call.
    */
   "client/before_branch": { params: BeforeBranch; result: HookAnswer };
   /**

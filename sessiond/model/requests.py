@@ -101,13 +101,17 @@ class BeforeBranch(Struct, frozen=True):
     """A request before a head leaves `leaf_id` for another entry.
 
     A null id is the place before the first entry; `leaf_id` is also null for a new head. A summary
-    in the answer is used if the caller sent none.
+    in the answer is used if the caller sent none, and so is a label in that of session/navigate.
+    `summarize`, `instructions` and `label` are those of the call.
     """
 
     session_id: str
     head: str
     leaf_id: str | None
     entry_id: str | None
+    summarize: bool = False
+    instructions: str | None = None
+    label: str | None = None
 
 
 SwitchReason = Literal["new", "resume", "project"]
@@ -126,10 +130,14 @@ class BeforeSwitch(Struct, frozen=True):
 
 
 class HookAnswer(Struct, frozen=True, omit_defaults=True):
-    """An answer to a hook: empty, a veto with its reason, or a summary that is not blank."""
+    """An answer to a hook: empty, a veto with its reason, or a summary that is not blank.
+
+    A label, which is not blank, is for the entry that a head goes to, or for the summary.
+    """
 
     veto: str | None = None
     summary: str = ""
+    label: str = ""
 
 
 class Asked(NamedTuple):

@@ -1,8 +1,9 @@
-"""Hooks of clients before a compaction, a fork or a branch: a veto, or a summary from the client.
+"""Hooks of clients before a compaction, a fork or a branch: a veto, or a summary or a label from the client.
 
 Law 1: without a client that offered the hook no request is sent and no call waits.
 Law 2: all clients that offered the hook are asked at once, for HOOK_SECONDS at most. A client that
-is silent, wrong or gone has no objection. Any veto wins, at once; of summaries the first to arrive.
+is silent, wrong or gone has no objection. Any veto wins, at once; of summaries, and of labels, the
+first to arrive.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class Hooks:
         """Return whether a client offered the hook."""
         return bool(self._offering[hook])
 
-    async def before(self, hook: Hook, about: Struct) -> str | None:
-        """Ask every client that offered the hook; return the first summary. Raise Vetoed."""
+    async def before(self, hook: Hook, about: Struct) -> HookAnswer:
+        """Ask every client that offered the hook; return the first summary and label. Raise Vetoed."""
         params = _encode(about)
         summaries: list[str] = []
+        labels: list[str] = []
         vetoes: list[Vetoed] = []
 
         async def ask(client: Consulted) -> None:
@@ -56,15 +58,18 @@ class Hooks:
                 vetoes.append(_vetoed(client, answer.veto))
                 # Further answers make no difference: the remaining requests are cancelled.
                 tasks.cancel_scope.cancel()
-            elif _is_summary(answer.summary):
+                return
+            if _is_summary(answer.summary):
                 summaries.append(answer.summary)
+            if answer.label.strip():
+                labels.append(answer.label)
 
         async with anyio.create_task_group() as tasks:
             for client in list(self._offering[hook]):
                 tasks.start_soon(ask, client)
         if vetoes:
             raise vetoes[0]
-        return summaries[0] if summaries else None
+        return HookAnswer(summary=next(iter(summaries), ""), label=next(iter(labels), ""))
 
 
 def _answer_in(reply: Reply) -> HookAnswer:

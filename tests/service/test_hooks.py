@@ -29,24 +29,27 @@ pytestmark = pytest.mark.both_loops
 SAID = "It was left. \u2028 é😀"
 
 
+# What a move tells beside its places.
+PLAIN = {"summarize": False, "instructions": None, "label": None}
+
 ASKED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     (
         "branch",
         "before_branch",
         {"entry_id": "u1"},
-        {"head": "main", "leaf_id": "u3", "entry_id": "u1"},
+        {"head": "main", "leaf_id": "u3", "entry_id": "u1", **PLAIN},
     ),
     (
         "branch",
         "before_branch",
         {"entry_id": None, "head": "side"},
-        {"head": "side", "leaf_id": None, "entry_id": None},
+        {"head": "side", "leaf_id": None, "entry_id": None, **PLAIN},
     ),
     (
         "session/navigate",
         "before_branch",
         {"entry_id": "u2"},
-        {"head": "main", "leaf_id": "u3", "entry_id": "u2"},
+        {"head": "main", "leaf_id": "u3", "entry_id": "u2", **PLAIN},
     ),
     ("session/fork", "before_fork", {"at": "u2"}, {"entry_id": "u2"}),
     ("session/fork", "before_fork", {}, {"entry_id": "u3"}),
@@ -201,6 +204,41 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: 
         stored = await call(wire, "session/entry", "entry", entry_id=moved["leaf_id"])
         assert stored["type"] == "branch_summary"
         assert stored["summary"] == SAID
+
+
+async def test_the_first_label_is_that_of_the_place_where_the_head_goes(house: House) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as one,
+        daemon.connect() as two,
+    ):
+        for watcher in (one, two):
+            await watcher.call("initialize", capabilities={"hooks": ["before_branch"]})
+        await create_to_compact(wire, "u1", "u2", "u3")
+        await append(wire, "a1", role="assistant")
+
+        async def labelled(*answers: dict[str, str], **more: Any) -> tuple[str, dict[str, str]]:
+            """Return where the head went, and the labels, after these answers in their order."""
+            number = await wire.request("session/navigate", session_id=SESSION, **more)
+            asked = [await watcher.next_request() for watcher in (one, two)]
+            assert asked[0]["params"]["label"] == more.get("label")
+            for watcher, request, answer in zip((one, two), asked, answers, strict=True):
+                await watcher.reply(request, answer)
+                await watcher.call("server/ping")
+            moved = await wire.answer(number)
+            told = await call(wire, "session/labels", "labels")
+            return moved["leaf_id"], {each["label"]: each["entry_id"] for each in told}
+
+        leaf, labels = await labelled(
+            {"label": " "}, {"summary": SAID, "label": "tried"}, entry_id=None
+        )
+        assert labels == {"tried": leaf}
+        leaf, labels = await labelled({"label": "first"}, {"label": "second"}, entry_id="a1")
+        assert (leaf, labels["first"]) == ("a1", "a1")
+        assert "second" not in labels
+        leaf, labels = await labelled({"label": "theirs"}, {}, entry_id="u1", label="own")
+        assert "theirs" not in labels
 
 
 async def test_the_callers_own_summary_stays(house: House) -> None:

@@ -92,6 +92,10 @@ def test_a_hook_passes_on_vetoes_or_supplies_a_summary(name: str, about: object)
         (lambda asked: asked.veto("Not now."), {"veto": "Not now."}),
         (Asked.veto, {"veto": ""}),
         (lambda asked: asked.answer("So far."), {"summary": "So far."}),
+        (
+            lambda asked: asked.answer("So far.", label="tried"),
+            {"summary": "So far.", "label": "tried"},
+        ),
     ]
     for number, (say, result) in enumerate(said, 1):
         ask(daemon, number, name)

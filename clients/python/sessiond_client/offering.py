@@ -71,16 +71,18 @@ class Asked:
         if self.is_withdrawn:
             tell()
 
-    def answer(self, summary: str) -> None:
-        """Answer with a summary; before a branch or a compaction, the summary replaces the caller's.
+    def answer(self, summary: str, *, label: str | None = None) -> None:
+        """Answer with a summary; before a branch or a compaction, the summary replaces a written one.
 
-        Raises ValueError for a summary that no daemon takes: a blank one, or more than 1 MiB.
+        A label is for the summary of a branch. Raises ValueError for a summary that no daemon
+        takes: a blank one, or more than 1 MiB.
         """
         if not summary.strip():
             raise ValueError("a summary that is blank is none: pass_on() leaves it to others")
         if len(summary.encode()) > SUMMARY_BYTES_MAX:
             raise ValueError(f"a summary has at most {SUMMARY_BYTES_MAX} bytes")
-        self._send(wire.answer(self._number, {"summary": summary}))
+        labelled = {} if label is None else {"label": label}
+        self._send(wire.answer(self._number, {"summary": summary, **labelled}))
 
     def veto(self, reason: str = "") -> None:
         """Forbid the change that the daemon asked about. Raises TypeError for a request to summarize."""

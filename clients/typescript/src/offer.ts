@@ -42,13 +42,13 @@ export class Asked {
     return this.#abort.signal;
   }
 
-  /** Answer with a summary; before a branch or a compaction, it replaces the caller's. */
-  answer(summary: string): void {
+  /** Answer with a summary; before a branch or a compaction, it replaces a written one. A label is for that of a branch. */
+  answer(summary: string, label?: string): void {
     if (summary.trim() === "") throw new TypeError("a blank summary is none: passOn() leaves it to other clients");
     if (Buffer.byteLength(summary) > SUMMARY_BYTES_MAX) {
       throw new TypeError(`a summary has at most ${SUMMARY_BYTES_MAX} bytes`);
     }
-    this.#end({ result: { summary } });
+    this.#end({ result: label === undefined ? { summary } : { summary, label } });
   }
 
   /** Forbid the change that the daemon asked about. */

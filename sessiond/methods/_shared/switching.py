@@ -28,7 +28,7 @@ def before_switch(
     """
     if about is None or not client.service.hooks.wanted("before_switch"):
         return go_on()
-    return consulted(client, call, "before_switch", about, lambda _summary: go_on())
+    return consulted(client, call, "before_switch", about, lambda _supplied: go_on())
 
 
 def notice(left: str | None, to: str | None, reason: SwitchReason) -> BeforeSwitch | None:

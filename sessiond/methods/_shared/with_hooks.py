@@ -8,16 +8,18 @@ do not wait for the call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from sessiond.errors import EntryNotFound
 from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
-from sessiond.model.requests import BeforeBranch, Hook
+from sessiond.model.requests import BeforeBranch, Hook, HookAnswer
 from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["branch_notice", "consulted", "hooked"]
+
+_NOTHING: Final = HookAnswer()
 
 
 def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
@@ -27,16 +29,16 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     hook: Hook,
     *,
     about: Callable[[SessionActor], Struct | Awaitable[Struct | None]],
-    go_on: Callable[[str | None], Any],
+    go_on: Callable[[HookAnswer], Any],
 ) -> Any:
-    """Go on with the summary that a client supplied, if one did, or refuse the call as Vetoed.
+    """Go on with what clients supplied, if one did, or refuse the call as Vetoed.
 
     `about` returns the notice for the clients, from the session's state at that time. A notice that
     needs a read of the file is awaited; None means that no client need be asked. `go_on` returns
     DEFERRED or a result.
     """
     if not client.service.hooks.wanted(hook):
-        return go_on(None)
+        return go_on(_NOTHING)
 
     def look(actor: SessionActor) -> Any:
         return consulted(client, call, hook, about(actor), go_on)
@@ -49,13 +51,13 @@ def consulted(
     call: Call[Client],
     hook: Hook,
     about: Struct | Awaitable[Struct | None],
-    go_on: Callable[[str | None], Any],
+    go_on: Callable[[HookAnswer], Any],
 ) -> Any:
     """Ask the clients that offered the hook in a task; then go on, or refuse the call as Vetoed."""
 
     async def consult() -> Any:
         told = await about if isinstance(about, Awaitable) else about
-        supplied = None if told is None else await client.service.hooks.before(hook, told)
+        supplied = _NOTHING if told is None else await client.service.hooks.before(hook, told)
         return go_on(supplied)
 
     client.service.work(call, consult)

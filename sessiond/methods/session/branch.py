@@ -16,6 +16,7 @@ from sessiond.methods._shared.common import Call, Client, Method, submit
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import branch_notice, hooked
 from sessiond.model.ids import EntryId
+from sessiond.model.requests import HookAnswer
 from sessiond.session.moves import BranchRequest, Moved, branch, drop
 
 __all__ = ["METHOD"]
@@ -54,8 +55,8 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
         condition=params.condition,
     )
 
-    def go_on(supplied: str | None) -> Any:
-        request.summary = request.summary or supplied or ""
+    def go_on(supplied: HookAnswer) -> Any:
+        request.summary = request.summary or supplied.summary
         return submit(client, call, params.session_id, lambda draft: branch(draft, request))
 
     return hooked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from sessiond.dialects.base import ContextLine
@@ -22,7 +23,7 @@ from sessiond.methods._shared.copies import require_same_log
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import branch_notice, hooked
 from sessiond.model.ids import EntryId
-from sessiond.model.requests import BeforeBranch
+from sessiond.model.requests import BeforeBranch, HookAnswer
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.internal_commands import submit_and_wait
@@ -74,12 +75,20 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
 
     async def about(actor: SessionActor) -> BeforeBranch | None:
         told = branch_notice(actor, params.head, params.entry_id)
+        told = msgspec.structs.replace(
+            told,
+            summarize=params.summarize,
+            instructions=params.instructions,
+            label=params.label,
+        )
         return told if await _moves(actor, params) else None
 
-    def go_on(supplied: str | None) -> Any:
-        if params.summarize and supplied is None:
+    def go_on(supplied: HookAnswer) -> Any:
+        if params.label is None and supplied.label:
+            params.label = supplied.label
+        if params.summarize and not supplied.summary:
             return _have_summarized(client, params, call)
-        return _submit(client, params, call, supplied or "")
+        return _submit(client, params, call, supplied.summary)
 
     return hooked(client, call, params.session_id, "before_branch", about=about, go_on=go_on)
 

@@ -273,7 +273,11 @@ REQUESTS: Final[tuple[Row, ...]] = (
     ),
     ("BeforeCompact", "BeforeCompact", "session_id head plan? automatic="),
     ("BeforeFork", "BeforeFork", "session_id entry_id?"),
-    ("BeforeBranch", "BeforeBranch", "session_id head leaf_id? entry_id?"),
+    (
+        "BeforeBranch",
+        "BeforeBranch",
+        "session_id head leaf_id? entry_id? summarize= instructions? label?",
+    ),
     ("BeforeSwitch", "BeforeSwitch", "from_session_ids reason to_session_id?"),
 )
 

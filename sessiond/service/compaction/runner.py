@@ -150,11 +150,11 @@ class CompactionRunner:
             )
         run.plan = plan
         tell(run.actor, CompactionTold(actor.session_id, wish.head, "started", plan.tokens_before))
-        summary = None
+        summary = ""
         if self._hooks.wanted("before_compact"):
             about = BeforeCompact(actor.session_id, wish.head, plan.facts(), run.automatic)
-            summary = await self._hooks.before("before_compact", about)
-        if summary is None:
+            summary = (await self._hooks.before("before_compact", about)).summary
+        if not summary:
             request = SummarizeParams(
                 actor.session_id, wish.head, "compaction", plan.facts(), plan.prompt
             )

@@ -65,13 +65,17 @@ class BeforeBranch(Struct, frozen=True):
     """A request before a head leaves `leaf_id` for another entry.
 
     A null id is the place before the first entry; `leaf_id` is also null for a new head. A summary
-    in the answer is used if the caller sent none.
+    in the answer is used if the caller sent none, and so is a label in that of session/navigate.
+    `summarize`, `instructions` and `label` are those of the call.
     """
 
     session_id: str
     head: str
     leaf_id: str | None = None
     entry_id: str | None = None
+    summarize: bool = False
+    instructions: str | None = None
+    label: str | None = None
 
 
 class BeforeSwitch(Struct, frozen=True):
