@@ -425,7 +425,7 @@ async def test_what_nobody_waits_for_any_more_is_withdrawn(lasting: Daemon) -> N
         tasks.cancel_scope.cancel()
 
 
-async def test_a_merge_and_a_squash_are_written_by_the_client_that_offered_them(
+async def test_a_merge_a_squash_and_a_left_branch_are_written_by_the_client_that_offered_them(
     lasting: Daemon,
 ) -> None:
     asked_for: list[str] = []
@@ -439,7 +439,7 @@ async def test_a_merge_and_a_squash_are_written_by_the_client_that_offered_them(
 
     async with (
         connect(lasting.socket_path, client_id="writer", **PATIENT) as client,
-        client.offer(summarize=["merge", "squash"]) as offer,
+        client.offer(summarize=["merge", "squash", "branch"]) as offer,
         anyio.create_task_group() as tasks,
     ):
         one, other = await grown(client), await grown(client)
@@ -454,7 +454,10 @@ async def test_a_merge_and_a_squash_are_written_by_the_client_that_offered_them(
         # Nobody offered compactions.
         with pytest.raises(RpcError, match="summarizer_unavailable"):
             await client.compact(one)
-        assert asked_for == ["merge", "squash"]
+        moved = await client.navigate(one, None, summarize=True)
+        stored = (await client.entry(one, str(moved.leaf_id))).entry
+        assert stored["summary"] == f"{SAID} branch"
+        assert asked_for == ["merge", "squash", "branch"]
         tasks.cancel_scope.cancel()
 
 

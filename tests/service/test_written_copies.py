@@ -237,10 +237,13 @@ async def test_without_a_client_the_command_writes_the_text(house: House, case: 
         assert wire.requests == []
 
 
-async def test_a_written_summary_of_a_branch_stands_where_the_head_went(house: House) -> None:
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_written_summary_of_a_branch_stands_where_the_head_went(
+    house: House, persist: str
+) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await wire.call("initialize", capabilities={"summarize": ["branch"]})
-        await create_with(wire, "u1", persist="immediate")
+        await create_with(wire, "u1", persist=persist)
         writes = {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "clock.py"}}
         await append_all(wire, entry("a1", [writes], "assistant"), entry("u2"))
         asks = {"instructions": "Name the file.", "label": "tried"}
