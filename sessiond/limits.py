@@ -330,8 +330,8 @@ HOOK_SECONDS: Final = 10.0
 VETO_REASON_CHARS_MAX: Final = 1_000
 # cli: summarizer commands that run at a time; further commands wait.
 SUMMARIZER_PROCESSES_MAX: Final = 4
-# service/summaries/runs: compactions, merges and squashes that wait in the daemon for a summary at a
-# time, and those of them that one connection asked for; one more is overloaded.
+# service/summaries/runs: compactions, merges, squashes and navigations that wait in the daemon for a
+# summary at a time, and those of them that one connection asked for; one more is overloaded.
 RUNS_MAX: Final = 64
 RUNS_PER_CONNECTION_MAX: Final = 16
 # service/summaries/runs: plans that are made for these summaries at a time, each up to

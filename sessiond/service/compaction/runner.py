@@ -85,7 +85,7 @@ class CompactionRunner:
             self._begin(CompactionRun(actor, wish, SystemClient(), UNSET, automatic=True))
 
     def end(self, actor: SessionActor, error: SessiondError) -> None:
-        """Stop the runs of a session that is being closed, merges and squashes too."""
+        """Stop the runs of a session that is being closed, merges, squashes and navigations too."""
         self._all.end(actor, error)
         for key in [key for key in self._resting if key[0] is actor]:
             del self._resting[key]
