@@ -840,8 +840,8 @@ export interface HookAnswer {
   veto?: string | null;
   /** Default: "". */
   summary?: string;
-  /** Default: "". */
-  label?: string;
+  /** Default: null. */
+  label?: string | null;
 }
 
 /** Counters of one open session. */

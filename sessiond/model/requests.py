@@ -137,7 +137,7 @@ class HookAnswer(Struct, frozen=True, omit_defaults=True):
 
     veto: str | None = None
     summary: str = ""
-    label: str = ""
+    label: str | None = None
 
 
 class Asked(NamedTuple):

@@ -61,7 +61,7 @@ class Hooks:
                 return
             if _is_summary(answer.summary):
                 summaries.append(answer.summary)
-            if answer.label.strip():
+            if answer.label is not None and answer.label.strip():
                 labels.append(answer.label)
 
         async with anyio.create_task_group() as tasks:
@@ -69,7 +69,7 @@ class Hooks:
                 tasks.start_soon(ask, client)
         if vetoes:
             raise vetoes[0]
-        return HookAnswer(summary=next(iter(summaries), ""), label=next(iter(labels), ""))
+        return HookAnswer(summary=next(iter(summaries), ""), label=next(iter(labels), None))
 
 
 def _answer_in(reply: Reply) -> HookAnswer:

@@ -282,6 +282,30 @@ async def test_a_written_summary_of_a_branch_stands_where_the_head_went(
         assert wire.requests == []
 
 
+@pytest.mark.parametrize("program", ["pi", "operator", "piglet", "sharur"])
+async def test_a_written_summary_of_a_branch_is_what_the_program_of_the_file_reads(
+    real_house: House, program: str
+) -> None:
+    command = Command(SAID)
+    async with serving(real_house, command) as daemon, daemon.connect() as wire:
+        sample = SAMPLES / program / f"{program}.jsonl"
+        own = {"session_id": (await wire.call("session/import", path=str(sample)))["session"]["id"]}
+        first = (await call(wire, "session/path", "entries[].entry.id", **own))[0]
+        plan = await call(wire, "session/plan_branch_summary", entry_id=first, **own)
+        moved = await call(wire, "session/navigate", entry_id=first, summarize=True, **own)
+        stored = await call(wire, "session/entry", "entry", entry_id=moved["leaf_id"], **own)
+        assert stored["type"] == "branch_summary"
+        assert stored["summary"].startswith(SAID)
+        for name in (*plan["files"]["read"], *plan["files"]["modified"]):
+            assert name in stored["summary"]
+        # Where a move is an entry, a head that leaves the move alone leaves nothing to tell.
+        await call(wire, "session/reset", **own)
+        await call(wire, "session/navigate", entry_id=first, summarize=True, **own)
+        assert len(command.prompts) == 1
+        info = (await call(wire, "session/get", **own))["session"]
+        assert (info["dialect"], info["problems"]) == (program, 0)
+
+
 @pytest.mark.parametrize(
     ("entry_id", "moved", "editor"),
     [("a1", False, None), ("u2", True, "u2"), ("down", True, None)],

@@ -26,7 +26,7 @@ __all__ = ["COMMAND"]
         "sessiond navigate my-session entry-2 --label here",
         "sessiond navigate my-session null --prompt",
         'sessiond navigate my-session null --summary "It was the cron job."',
-        'sessiond navigate my-session null --summarize --instructions "Name the files."',
+        'sessiond navigate my-session null --prompt --instructions "Name the files."',
     ),
 )
 @shared_options

@@ -84,7 +84,7 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
         return told if await _moves(actor, params) else None
 
     def go_on(supplied: HookAnswer) -> Any:
-        if params.label is None and supplied.label:
+        if params.label is None:
             params.label = supplied.label
         if params.summarize and not supplied.summary:
             return _have_summarized(client, params, call)
