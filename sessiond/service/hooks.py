@@ -8,7 +8,7 @@ first to arrive.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -73,12 +73,15 @@ class Hooks:
 
 
 def _answer_in(reply: Reply) -> HookAnswer:
+    """Return the members of an answer that are texts: a veto counts whatever stands beside it."""
     if reply.result is None:
         return _NOTHING
     try:
-        return typed.decode(reply.result, HookAnswer)
+        members = typed.decode(reply.result, dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return _NOTHING
+    names = HookAnswer.__struct_fields__
+    return HookAnswer(**{n: members[n] for n in names if isinstance(members.get(n), str)})
 
 
 def _is_summary(text: str) -> bool:

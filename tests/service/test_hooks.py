@@ -130,6 +130,18 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
         assert ("main", "u1") in await call(wire, "session/heads", "heads[].{name,leaf_id}")
 
 
+@pytest.mark.parametrize("beside", [{"summary": None}, {"summary": 7, "label": []}, {"more": {}}])
+async def test_a_veto_counts_whatever_stands_beside_it(house: House, beside: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("initialize", capabilities={"hooks": True})
+        await create_to_compact(wire, "u1", "u2", "u3")
+        number = await wire.request("branch", session_id=SESSION, entry_id="u1")
+        await watcher.reply(await watcher.next_request(), {"veto": "Not now.", **beside})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert refused.value.data["kind"] == "vetoed"
+
+
 @pytest.mark.parametrize(
     "answer", [{"error": {"code": 1, "message": ""}}, "gone", "silent"], ids=str
 )
