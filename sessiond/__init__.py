@@ -21,6 +21,7 @@ dialects/    lines to entries and back
 catalog/     the index over all session files
 model/       pure data for every layer
 build.py     what tells two installations of one version apart
+installation.py  the command that adds an extra, of the program that installed sessiond
 by_now.py    lists and searches that do not wait for what the daemon still reads
 errors.py    every error with its code
 limits.py    every bound with its owner

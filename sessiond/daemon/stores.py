@@ -76,10 +76,10 @@ def _require_driver() -> None:
     try:
         import_module("sessiond.postgresql.database")
     except ImportError:
-        text = (
-            "store needs packages that are not installed: in the checkout of sessiond run:"
-            " pip install '.[postgresql]'"
-        )
+        # Imported here: a daemon that starts lacks nothing.
+        from sessiond.installation import adding
+
+        text = f"store needs packages that are not installed: {adding('postgresql')}"
         raise BadConfiguration(text) from None
 
 

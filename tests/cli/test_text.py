@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.cli.ui.failure import missing_extra
 from sessiond.cli.ui.text import one_line
 from sessiond.dialects.preview import cut
 from sessiond.service.exporting.documents.visible import visible
@@ -76,18 +75,3 @@ def test_a_character_that_the_locale_lacks_is_spelled_and_ends_no_command(tmp_pa
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert "gr\u00fc\u00dfe ".encode("latin-1") + b"\\u65e5/.config" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("prefix", "install"),
-    [
-        ("/home/ann/.local/share/pipx/venvs/sessiond", "pipx install --force"),
-        ("/home/ann/.local/share/uv/tools/sessiond", "uv tool install --force"),
-        ("/home/ann/checkout/.venv", "pip install"),
-    ],
-)
-def test_a_missing_extra_names_the_program_that_installed_sessiond(
-    prefix: str, install: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "prefix", prefix)
-    assert missing_extra("mcp") == f"in the checkout of sessiond run: {install} '.[mcp]'"

@@ -6,19 +6,16 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
-import venv
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.kit.distributions import OFFLINE, REPOSITORY, Environment, wheel
+
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
 
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
-OFFLINE: Final = ("--no-index", "--no-deps", "--no-build-isolation")
 # The distribution of 0.1.0 that owned the client, too.
 CLIENT: Final = """
 [build-system]
@@ -34,25 +31,6 @@ dependencies = ["anyio>=4.16", "msgspec>=0.22"]
 [tool.hatch.build.targets.wheel]
 packages = ["sessiond_client"]
 """
-
-
-def pip(*words: object, at: Path = REPOSITORY) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)],
-        cwd=at,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def wheel(source: Path, folder: Path) -> Path:
-    pip("wheel", *OFFLINE, "--wheel-dir", folder, source)
-    (made,) = folder.glob("*.whl")
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -83,35 +61,18 @@ def wheels(checkout: Path) -> dict[str, Path]:
     }
 
 
-class Environment:
-    """A virtual environment to install in, with the dependencies of this one lent."""
-
-    def __init__(self, folder: Path) -> None:
-        venv.create(folder)
-        self.bin = folder / "bin"
-        self._home = folder
-        (self.site,) = (folder / "lib").glob("python*/site-packages")
-        # Behind what was installed; the checkout that this environment points to is not lent.
-        lent = metadata.distribution("anyio").locate_file("")
-        (self.site / "lent.pth").write_text(f"{lent}\n", "utf-8")
-
-    def pip(self, *words: object, at: Path = REPOSITORY) -> None:
-        """Run pip in the environment."""
-        pip("--python", self.bin / "python", *words, at=at)
-
-    def asks(self) -> tuple[int, str]:
-        """Return how a command ends that asks a daemon where none runs, and what it says."""
-        home = {"HOME": str(self._home), "XDG_RUNTIME_DIR": str(self._home), "PATH": str(self.bin)}
-        done = subprocess.run(
-            [self.bin / "sessiond", "--no-start", "list"],
-            env=home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return done.returncode, done.stderr
+def asks(there: Environment) -> tuple[int, str]:
+    """Return how a command ends that asks a daemon where none runs, and what it says."""
+    done = subprocess.run(
+        [there.bin / "sessiond", "--no-start", "list"],
+        env=there.variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -130,20 +91,24 @@ def test_an_upgrade_keeps_the_client_and_a_removal_is_mended_by_the_command_that
     checkout: Path, wheels: dict[str, Path], tmp_path: Path, order: Sequence[str]
 ) -> None:
     there = Environment(tmp_path / "there")
+    there.lend_all()
     for name in order:
         there.pip("install", "--upgrade", *OFFLINE, wheels[name])
-    status, said = there.asks()
+    status, said = asks(there)
     assert (status, "no daemon" in said) == (3, True), said
     if "client" in order:
         there.pip("uninstall", "--yes", "sessiond-client")
-        status, said = there.asks()
+        status, said = asks(there)
         assert status == 1, said
         has_traceback = "Traceback" in said
         assert not has_traceback
-        named = re.search(r"in the checkout of sessiond run: (pip .*)", said)
+        named = re.search(r"in the checkout of sessiond run: (.*)", said)
         assert named is not None, said
-        there.pip(*shlex.split(named[1])[1:], "--no-index", "--no-build-isolation", at=checkout)
-        status, said = there.asks()
+        # The environment has no pip: that of the tests stands for it.
+        program, *words = shlex.split(named[1])
+        assert (program, words[:2]) == (str(there.bin / "python"), ["-m", "pip"])
+        there.pip(*words[2:], "--no-index", "--no-build-isolation", at=checkout)
+        status, said = asks(there)
         assert (status, "no daemon" in said) == (3, True), said
     there.pip("uninstall", "--yes", "sessiond")
     assert [*there.site.glob("sessiond*/**/*.py")] == []

@@ -144,7 +144,7 @@ def shell_blocks(page: str) -> list[str]:
 
 def is_about_a_checkout(block: str) -> bool:
     """Return whether every line is one that installs or makes something."""
-    starts = ("make ", "pip install .", "pipx install .")
+    starts = ("make ", "pip install .", "pipx install .", "uv tool install .")
     return all(line.startswith(starts) for line in block.strip().splitlines())
 
 

@@ -42,11 +42,12 @@ def browse(place: DaemonPlace, session: str | None, *, may_start: bool) -> None:
 
     from sessiond.cli.connect.conversation import connected, session_id
     from sessiond.cli.connect.target import find_socket
-    from sessiond.cli.ui.failure import Failure, missing_extra
+    from sessiond.cli.ui.failure import Failure
     from sessiond.daemon.exit_status import Status
+    from sessiond.installation import adding
 
     if find_spec("textual") is None:
-        raise Failure("the package textual is not installed", missing_extra("browse"))
+        raise Failure("the package textual is not installed", adding("browse"))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         then = "use `sessiond list`, `sessiond tree` and `sessiond tail` in scripts"
         raise Failure("browse needs a terminal", then, Status.USAGE)

@@ -37,12 +37,13 @@ def mcp(place: DaemonPlace, *, may_start: bool, may_write: bool) -> None:
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.conversation import restarting
     from sessiond.cli.connect.target import find_socket, require_meant_on
-    from sessiond.cli.ui.failure import Failure, missing_extra
+    from sessiond.cli.ui.failure import Failure
     from sessiond.daemon.exit_status import Status
     from sessiond.daemon.process_log import configure_log
+    from sessiond.installation import adding
 
     if find_spec("mcp") is None:
-        raise Failure("the package mcp is not installed", missing_extra("mcp"))
+        raise Failure("the package mcp is not installed", adding("mcp"))
 
     from sessiond.mcp.server import serve
     from sessiond_client import SessiondClientError

@@ -10,7 +10,7 @@ from typing import Any
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["Failure", "forget_output", "missing_client", "missing_extra", "missing_value"]
+__all__ = ["Failure", "forget_output", "missing_client", "missing_value"]
 
 
 class Failure(Exception):
@@ -47,30 +47,16 @@ def forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def missing_extra(extra: str) -> str:
-    """Return the next step for a command whose extra is not installed."""
-    return f"{_installing('pip install', 'uv tool install --force')} '.[{extra}]'"
-
-
 def missing_client() -> Failure:
     """Return the failure of an installation without its own client.
 
     The distribution sessiond-client of version 0.1.0 owned the same files: its removal takes them away.
     """
-    pip, uv = "pip install --force-reinstall --no-deps", "uv tool install --reinstall"
-    then = f"{_installing(pip, uv)} ."
+    # Imported here, as below: a start of the daemon reads this module, and lacks and quotes nothing.
+    from sessiond.installation import mending
+
     what = "files of sessiond_client are missing, as after `pip uninstall sessiond-client`"
-    return Failure(what, then)
-
-
-def _installing(pip: str, uv: str) -> str:
-    """Return the beginning of a command for the program that installed sessiond."""
-    install = pip
-    if "/pipx/venvs/" in sys.prefix:
-        install = "pipx install --force"
-    elif "/uv/tools/" in sys.prefix:
-        install = uv
-    return f"in the checkout of sessiond run: {install}"
+    return Failure(what, mending())
 
 
 def missing_value(store: str, namespace: str, key: str, *, noun: str, listed: str) -> Failure:
@@ -78,7 +64,6 @@ def missing_value(store: str, namespace: str, key: str, *, noun: str, listed: st
 
     `noun` is what the key names, `listed` what `sessiond STORE list` shows.
     """
-    # Imported here: a start of the daemon reads this module, and quotes nothing.
     from shlex import quote
 
     then = f"see `sessiond {store} list {quote(namespace)}` for the {listed}"

@@ -188,8 +188,10 @@ def test_without_a_terminal_or_textual_the_command_says_what_to_do(
     )
     done = run({**server.environment, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
-    assert done.stderr == (
-        "sessiond: the package textual is not installed: in the checkout of sessiond run: pip install '.[browse]'\n"
+    assert re.fullmatch(
+        "sessiond: the package textual is not installed: in the checkout of sessiond run: "
+        r"/.*/python -m pip install '\.\[browse,.*\]'\n",
+        done.stderr,
     )
 
 
