@@ -225,6 +225,8 @@ class Rules(Struct, frozen=True):
     the last entry of this kind. Such an entry that is no node has no id for other programs."""
     is_list: bool = False
     """True if the file is a list of messages: it takes messages behind the last one and nothing else."""
+    settings_are_entries: bool = False
+    """True if a model and a thinking level are entries of their own, and no facts of a `session_info`."""
     titled_header: bool = False
     """True if a header can state the title of the session."""
     joins: bool = False

@@ -1,19 +1,20 @@
-"""Facts about a session as a whole: one `session_info` entry per change.
+"""Facts about a session as a whole: one `session_info` entry per change, where the dialect keeps the facts in one.
 
 Law: a title that a person chose is never overwritten by a generated one. The two are separate
 facts, so the law holds after a restart and when the chosen title is cleared. A dialect that keeps
-one name takes a generated title only if the session has no name.
+one name takes a generated title only if the session has no name. A dialect that has entries for models
+and thinking levels gets such entries, as its program writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import UNSET, Struct
 
 from sessiond.errors import EntryInvalid
-from sessiond.model.entries import Entry, SessionInfoEntry
+from sessiond.model.entries import Entry, ModelChange, SessionInfoEntry, ThinkingLevelChange
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
 from sessiond.session.append_request import Expected
@@ -40,7 +41,7 @@ class UpdateRequest(Struct):
 
 
 def update(draft: Draft, request: UpdateRequest) -> None:
-    """Stage the facts as one entry; stage none if the dialect keeps none of them."""
+    """Stage the facts as entries; stage none if the dialect keeps none of them."""
     draft.require_writable()
     require_expected(draft, MAIN, request.expected)
     entry = request.entry
@@ -48,8 +49,11 @@ def update(draft: Draft, request: UpdateRequest) -> None:
         entry.auto_title = _made_title(draft, request.make_title)
     if not draft.session.rules.auto_title:
         _keep_as_name(draft, entry)
+    changes = [*_changes(entry)] if draft.session.rules.settings_are_entries else []
     if any(getattr(entry, name) is not UNSET for name in _OWN):
         draft.stage(entry, head=MAIN)
+    for change in changes:
+        draft.stage(change, head=MAIN)
 
 
 def prompt_seqs(session: Session) -> Iterable[int]:
@@ -67,6 +71,19 @@ def _made_title(draft: Draft, make_title: Callable[[bytes], str]) -> str:
             path="auto_title",
         )
     return title
+
+
+def _changes(entry: SessionInfoEntry) -> Iterator[Entry]:
+    """Take a model with its provider, and a thinking level, out of the facts; yield each as an entry.
+
+    An entry states a value: a fact that is to be cleared stays, and the dialect refuses it.
+    """
+    if isinstance(entry.model, str) and entry.provider is not None:
+        yield ModelChange(model_id=entry.model, provider=entry.provider)
+        entry.model = entry.provider = UNSET
+    if isinstance(entry.thinking_level, str):
+        yield ThinkingLevelChange(thinking_level=entry.thinking_level)
+        entry.thinking_level = UNSET
 
 
 def _keep_as_name(draft: Draft, entry: SessionInfoEntry) -> None:

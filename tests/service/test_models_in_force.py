@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import append, append_message, call, create, session_info
-from tests.kit.house import House
+from tests.kit.calls import append, append_message, call, create, refused, session_info
+from tests.kit.house import House, put_sample
+from tests.kit.readers.sharur import load
 from tests.kit.sessions import SESSION, TIME
 
 LOW = {"type": "thinking_level_change", "id": "t1", "thinking_level": "low"}
@@ -34,6 +35,37 @@ async def in_force(wire: Wire, session_id: str = SESSION, **at: Any) -> Force:
             provider = info["provider"] if info["model"] else None
             assert (info["model"], provider, info["thinking_level"] or "off") == found
     return found
+
+
+@pytest.mark.parametrize("program", ["pi", "operator", "sharur"])
+async def test_one_call_configures_a_session_in_the_file_of_a_program(
+    house: House, program: str
+) -> None:
+    """These programs write a model and a thinking level as entries; their session_info has no place for them."""
+    path = put_sample(house, program)
+    change = {"model": "m-1", "provider": "p-1", "thinking_level": "high"}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        own = await call(wire, "session/open", "session.id", path=str(path))
+        told = await call(wire, "session/update", "session", session_id=own, title="T", **change)
+        assert {name: told[name] for name in ("title", *change)} == {"title": "T"} | change
+        assert await in_force(wire, own) == ("m-1", "p-1", "high")
+        kinds = [json.loads(line)["type"] for line in house.disk.content(path).splitlines()[-3:]]
+        assert kinds == ["session_info", "model_change", "thinking_level_change"]
+        if program == "sharur":
+            theirs = load(house.disk.content(path))
+            assert (theirs.name, theirs.model, theirs.thinking) == ("T", "m-1", "high")
+        # All of a call or nothing: no entry clears a model.
+        before = house.disk.content(path)
+        for wrong in (
+            {"model": None},
+            {"model": "m-2", "provider": None},
+            {"thinking_level": None},
+        ):
+            assert await refused(wire, "session/update", session_id=own, title="U", **wrong)
+        assert house.disk.content(path) == before
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/open", path=str(path))
+        assert await in_force(wire, own) == ("m-1", "p-1", "high")
 
 
 async def test_the_later_line_wins_wherever_it_is_asked(house: House) -> None:

@@ -67,6 +67,7 @@ _RULES: Final = Rules(
     replacement=False,
     atoms=False,
     auto_title=False,
+    settings_are_entries=True,
     # pi itself writes the lists into the summary, and shows the summary as it is stored.
     shows_files=False,
     truncates=False,
