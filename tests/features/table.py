@@ -1,7 +1,8 @@
 """The features of the replaced systems: what carries each here, and the tests that show it.
 
 `rows.tsv` has a line for each feature, with tabs between number, feature, methods and tests; a line
-that begins with `#` begins a section. docs/features.md is made of it.
+that begins with `#` begins a section. `deviations.tsv` has a line for each promise of such a system that sessiond keeps in
+another way, with the reason. docs/features.md is made of both.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Final, NamedTuple
 
 from sessiond.model.events import NOTIFICATIONS
 
-__all__ = ["PAGE", "ROWS", "TESTS", "Feature", "features", "names_in", "page"]
+__all__ = ["PAGE", "TESTS", "Deviation", "Feature", "deviations", "features", "names_in", "page"]
 
 TESTS: Final = Path(__file__).parents[1]
 ROWS: Final = Path(__file__).with_name("rows.tsv")
+DEVIATIONS: Final = Path(__file__).with_name("deviations.tsv")
 PAGE: Final = TESTS.parent / "docs" / "features.md"
 
 _HEAD: Final = """\
@@ -25,7 +27,8 @@ _HEAD: Final = """\
 
 sessiond takes over every feature of five session systems and of the ancestor that they share. Each row names the
 methods and notifications that carry the feature, and tests that fail without it. A row that names none is not built yet.
-The page is made of `tests/features/rows.tsv`."""
+The last table names what sessiond does in another way, and why.
+The page is made of `tests/features/rows.tsv` and `tests/features/deviations.tsv`."""
 
 
 class Feature(NamedTuple):
@@ -36,6 +39,22 @@ class Feature(NamedTuple):
     text: str
     carriers: list[str]
     tests: list[str]
+
+
+class Deviation(NamedTuple):
+    """A promise or a habit of a program that sessiond keeps in another way; `numbers` are those of its rows."""
+
+    numbers: str
+    program: str
+    there: str
+    here: str
+    why: str
+
+
+def deviations() -> list[Deviation]:
+    """Return the deviations in the order of the rows."""
+    lines = DEVIATIONS.read_text().splitlines()[1:]
+    return [Deviation(*line.split("\t")) for line in lines]
 
 
 def features() -> Iterator[Feature]:
@@ -82,6 +101,14 @@ def page() -> str:
         carriers = ", ".join(f"[{name}]" for name in row.carriers)
         tests = ", ".join(f"[{_words(test)}][{_file(test)}]" for test in row.tests)
         lines.append(f"| {row.number} | {row.text} | {carriers or '-'} | {tests or '-'} |")
+    lines += [
+        "",
+        "## What sessiond does in another way",
+        "",
+        "| # | program | there | here | why |",
+        "|---|---|---|---|---|",
+        *(f"| {' | '.join(one)} |" for one in deviations()),
+    ]
     lines += ["", *(f"[{name}]: {target}" for name, target in sorted(targets.items()))]
     return "\n".join(lines) + "\n"
 

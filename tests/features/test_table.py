@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sessiond.methods import METHODS
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
-from tests.features.table import PAGE, Feature, features, names_in, page
+from tests.features.table import PAGE, Feature, deviations, features, names_in, page
 
 FEATURES = list(features())
 COUNT = 177
@@ -31,6 +31,18 @@ def test_every_number_stands_there_once() -> None:
 
 def test_a_row_names_what_carries_the_feature_and_tests_that_exist() -> None:
     assert [complaint for row in FEATURES for complaint in complaints(row)] == []
+
+
+def test_a_deviation_names_its_rows_its_programs_and_its_reason() -> None:
+    numbers = {row.number for row in FEATURES}
+    programs = {"pi", "Operator", "piglet", "Nova", "Construct", "sharur"}
+    found = deviations()
+    for one in found:
+        assert set(one.numbers.split(", ")) <= numbers, one
+        assert set(one.program.split(", ")) <= programs, one
+        assert all(one), one
+    order = [int(one.numbers.partition(",")[0]) for one in found]
+    assert order == sorted(order)
 
 
 def complaints(row: Feature) -> Iterator[str]:
