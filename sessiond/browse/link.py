@@ -114,7 +114,7 @@ class Link:
 
     async def _try_to_start(self) -> None:
         if self._start is None:
-            self._lost("no daemon listens: start one with `sessiond start`")
+            self._lost("no daemon listens: start one, or leave --no-start out")
             return
         try:
             await to_thread.run_sync(self._start, abandon_on_cancel=True)

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from sessiond.cli.ui.failure import note_place
+
 __all__ = [
     "Command",
     "DaemonPlace",
@@ -112,7 +114,10 @@ def place_options(command: F) -> F:
         config: str | None,
         **named: Any,
     ) -> Any:
-        place = place_of(click.get_current_context(), DaemonPlace(socket, profile, home, config))
+        said = DaemonPlace(socket, profile, home, config)
+        context = click.get_current_context()
+        note_place(context)
+        place = place_of(context, said)
         return command(*arguments, place=place, **named)
 
     for add in (_CONFIG, _HOME, _SOCKET, _PROFILE):

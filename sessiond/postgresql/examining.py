@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from secrets import randbits
+from shlex import quote
 from typing import Any, Final
 
 import psycopg
@@ -205,7 +206,7 @@ def _sessions(connection: Connection[Any], schema: str) -> Iterator[Examined]:
             yield Examined(what, f"{then}; or correct the row's seq")
         else:
             what = f"{name}: the row counts other lines than are there"
-            yield Examined(what, f"sessiond verify {name}")
+            yield Examined(what, f"see `sessiond verify {quote(name)}`")
     for number, session_id in connection.execute(_NO_IDS, [_NAMED]).fetchall():
         what = f"the row number {number} of the table sessions has no session id"
         yield Examined(f"{what}: {id_of(bytes(session_id))}", "correct session_id there")

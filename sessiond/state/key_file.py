@@ -265,7 +265,7 @@ def _flaw_of_rights(found: FileStat) -> Flaw | None:
         return None
     why = f"can be read or written by other users (mode {mode:04o})"
     then = (
-        "run chmod 600 on it, and think of the key as known to them: sessiond secret rotate makes"
+        "run chmod 600 on it, and think of the key as known to them: `sessiond secret rotate` makes"
         " another"
     )
     return Flaw(why, then)

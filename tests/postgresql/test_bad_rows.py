@@ -113,6 +113,6 @@ def test_doctor_names_each_bad_row_and_goes_on(
     own_cluster.sql("UPDATE sessiond.sessions SET seq = 9223372036854775807 WHERE number = 1")
     own_cluster.sql(r"UPDATE sessiond.sessions SET session_id = '\xff00fe' WHERE number = 2")
     found = findings(daemon)
-    assert advice(found, "counts other lines") == "sessiond verify session-1"
+    assert advice(found, "counts other lines") == "see `sessiond verify session-1`"
     assert advice(found, r"has no session id: \xff00fe") == "correct session_id there"
     assert any("3 sessions" in what for what in found)

@@ -45,7 +45,7 @@ def test_each_fault_is_found_and_nothing_is_changed(
     own_cluster.configure(fsync=None)
     own_cluster.sql("DELETE FROM sessiond.lines WHERE seq = 1")
     damaged = findings(daemon)
-    assert advice(damaged, "counts other lines") == "sessiond verify my-session"
+    assert advice(damaged, "counts other lines") == "see `sessiond verify my-session`"
     assert "S3CRET" not in str(damaged)
     own_cluster.sql("UPDATE sessiond.meta SET version = version + 1")
     assert "install that sessiond here" in (advice(findings(daemon), "later than") or "")

@@ -112,7 +112,11 @@ def test_call_calls_every_method(shell: Shell) -> None:
     [
         ("sessiond show no-such-session", 4, "see `sessiond list --archived any --drafts`"),
         ("sessiond branch my-session no-such-entry", 4, "see `sessiond tail my-session`"),
-        ("sessiond append my-session hi --head nobody", 4, "`sessiond branch` makes one"),
+        (
+            "sessiond append my-session hi --head nobody",
+            4,
+            "`sessiond branch my-session ENTRY --head NAME` makes one",
+        ),
         ("sessiond append my-session hi --expect-leaf entry-1", 1, "decide again"),
         ("sessiond show ./no-such.jsonl", 1, "No such file"),
         ("sessiond export my-session session.jsonl", 1, "the name is taken"),

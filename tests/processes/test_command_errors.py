@@ -52,7 +52,7 @@ pytestmark = pytest.mark.slow
         (
             "new --id my-session-id",
             1,
-            "use another id; `sessiond new --open` takes the existing session",
+            "use another id; `sessiond new --open --id my-session-id` takes the existing session",
         ),
         ("purge my-session-id </dev/null", 1, "no session was purged: run it with --yes"),
     ],

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.kit.advice import flaws_of
 from tests.kit.link import Link
 from tests.kit.long_paths import BEYOND_SQLITE, HOME_BYTES_MAX, deep
 from tests.kit.opencode import database
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
-from tests.processes.harness.shell import Shell
+from tests.processes.harness.shell import Shell, user_shell
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +50,7 @@ def complaints(shell: Shell, *flags: str) -> list[dict[str, Any]]:
     assert done.returncode == (1 if wrong else 0)
     assert told["ok"] is not bool(wrong)
     assert all(check["next"] for check in wrong)
+    assert [flaw for check in told["checks"] for flaw in flaws_of(check.get("next") or "")] == []
     return wrong
 
 
@@ -78,6 +82,31 @@ def test_one_thing_that_is_wrong_is_one_finding(
     } == seen
     shell.output(IN_THE_PROFILE + mend)
     assert complaints(shell) == []
+
+
+@pytest.fixture(scope="module")
+def spaced(tmp_path_factory: pytest.TempPathFactory, sessiond_program: str) -> Iterator[Shell]:
+    """Make a user's shell in a home whose path has a space."""
+    home = tmp_path_factory.mktemp("home") / "a b"
+    home.mkdir()
+    with user_shell(home, sessiond_program) as shell:
+        yield shell
+
+
+@pytest.mark.parametrize("damage", ["open_folder", "open_file", "bad_line", "twin"])
+def test_the_commands_that_a_finding_names_mend_it(spaced: Shell, damage: str) -> None:
+    spaced.begin()
+    spaced.output(IN_THE_PROFILE + DAMAGES[damage][0])
+    (wrong,) = complaints(spaced)
+    for command in re.findall(r"`(.*?)`", wrong["next"]):
+        # A repair tells first what it would do, and a check of a damaged file fails.
+        apply = " --apply" if "repair" in command else ""
+        done = spaced.run(command + apply)
+        assert done.returncode == 0 or "verify" in command, done
+    if damage == "twin":
+        assert wrong["next"].endswith("; then move it away")
+        spaced.output(IN_THE_PROFILE + DAMAGES[damage][1])
+    assert complaints(spaced) == []
 
 
 def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell: Shell) -> None:

@@ -115,14 +115,17 @@ def test_the_doctor_beside_an_older_daemon_says_so(file: Path, socket_path: Path
     (line,) = [one for one in done.stdout.splitlines() if one[4:].startswith("daemon ")]
     assert line.startswith("!!")
     assert OLDER in line
-    assert line.endswith(": sessiond restart")
+    assert line.endswith(f": `sessiond restart --socket {socket_path}` replaces it")
 
 
 def test_the_doctor_shows_a_version_whole(socket_path: Path) -> None:
     talk = json.dumps(whole(FILES[0])).replace('"version": "0.1.0"', '"version": "0.1.0: `x`"')
     with played(socket_path, json.loads(talk)):
         done = command("doctor", socket_path)
-    assert f"older (0.1.0: `x`) than this program ({__version__}): sessiond restart" in done.stdout
+    assert (
+        f"older (0.1.0: `x`) than this program ({__version__}): `sessiond restart --socket "
+        in done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,9 @@ def test_stdio_says_it_once_and_passes_every_byte(
         )
     assert done.stdout == answers
     (line,) = done.stderr.decode().splitlines()
-    assert f"{age} ({version}) than this program ({__version__}): `sessiond restart`" in line
+    assert (
+        f"{age} ({version}) than this program ({__version__}): `sessiond restart --socket " in line
+    )
 
 
 def test_another_build_of_one_version_is_told_and_an_equal_one_is_not() -> None:

@@ -42,6 +42,7 @@ def browse(place: DaemonPlace, session: str | None, *, may_start: bool) -> None:
 
     from sessiond.cli.connect.conversation import connected, session_id
     from sessiond.cli.connect.target import find_socket
+    from sessiond.cli.ui.command_terms import placed
     from sessiond.cli.ui.failure import Failure
     from sessiond.daemon.exit_status import Status
     from sessiond.installation import adding
@@ -59,15 +60,19 @@ def browse(place: DaemonPlace, session: str | None, *, may_start: bool) -> None:
     from sessiond.browse.app import browse as run
     from sessiond.browse.link import CannotStart
 
+    context = click.get_current_context()
+
     def start() -> None:
         from sessiond.cli.connect.autostart import join
 
-        try:
-            join(place)
-        except Failure as failure:
-            raise CannotStart(f"{failure.what}: {failure.then}") from failure
-        except OSError as error:
-            raise CannotStart(f"{error}: see `sessiond start`") from error
+        # The application starts a daemon in a thread, where click knows of no command.
+        with context.scope(cleanup=False):
+            try:
+                join(place)
+            except Failure as failure:
+                raise CannotStart(placed(f"{failure.what}: {failure.then}")) from failure
+            except OSError as error:
+                raise CannotStart(placed(f"{error}: see `sessiond start`")) from error
 
     run(find_socket(place), start if may_start else None, absolute("."), found)
 

@@ -56,7 +56,7 @@ __all__ = ["COMMAND"]
 @click.option(
     "--root",
     type=FOLDER,
-    help="Root to make the fork in, as its program would: sessiond roots.  [default: as SESSION]",
+    help="Root to make the fork in, as its program would: see `sessiond roots`.  [default: as SESSION]",
 )
 @click.option("--cwd", type=FOLDER, help="Project of the fork.")
 @click.option("--title", help="Title of the fork.")

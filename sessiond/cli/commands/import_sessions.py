@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from sessiond.cli.connect.conversation import ask_long, connected, read
 from sessiond.cli.offline.found_files import Found, found_files
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
-from sessiond.cli.ui.failures import explain, report
+from sessiond.cli.ui.failures import explain, in_place, report
 from sessiond.cli.ui.output import emit_raw, note, say
 from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status
@@ -197,11 +198,12 @@ class _Outcome:
             return False
         if failure.facts.get("kind") == "session_corrupt":
             # No session was made, so the advice names the file.
-            then = f"see `sessiond verify {file}`, `sessiond dump {file}`"
+            quoted = quote(file)
+            then = f"see `sessiond verify {quoted}`, `sessiond dump {quoted}`"
             failure = Failure(failure.what, then, failure.status, failure.facts)
         report(failure.about(_label(source)), as_json=False)
         named = {} if source.source_id is None else {"source_id": source.source_id}
-        self.failed.append({"file": file, **named, "error": failure.body()})
+        self.failed.append({"file": file, **named, "error": in_place(failure).body()})
         return True
 
     def say(self) -> None:

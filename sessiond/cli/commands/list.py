@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -189,7 +190,8 @@ def _show(page: dict[str, Any], group: str | None, *, is_filtered: bool) -> None
     for file in page.get("unreadable", ()):
         path = file["path"]
         # The row of a database may have what is no id, which no command takes.
-        see = f"verify {path}" if path.startswith("/") or is_session_id(path) else "doctor"
+        known = path.startswith("/") or is_session_id(path)
+        see = f"verify {quote(path)}" if known else "doctor"
         note(f"{path} cannot be read as a session: see `sessiond {see}`")
 
 

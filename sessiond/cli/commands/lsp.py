@@ -32,19 +32,23 @@ def lsp(place: DaemonPlace, *, may_start: bool) -> None:
 
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.target import find_socket, require_meant_on
+    from sessiond.cli.ui.command_terms import placed
     from sessiond.cli.ui.failure import Failure
     from sessiond.daemon.process_log import configure_log
     from sessiond.lsp.link import CannotJoin
     from sessiond.lsp.server import serve
 
     configure_log()
+    context = click.get_current_context()
 
     def find(start: bool) -> Path:  # noqa: FBT001 - the shape of Join
-        try:
-            path = join(place).socket if start and may_start else find_socket(place)
-            require_meant_on(place, path)
-        except Failure as failure:
-            raise CannotJoin(f"{failure.what}: {failure.then}") from failure
+        # The server asks in a thread, where click knows of no command.
+        with context.scope(cleanup=False):
+            try:
+                path = join(place).socket if start and may_start else find_socket(place)
+                require_meant_on(place, path)
+            except Failure as failure:
+                raise CannotJoin(placed(f"{failure.what}: {failure.then}")) from failure
         return path
 
     raise SystemExit(serve(find))

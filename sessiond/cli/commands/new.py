@@ -54,7 +54,9 @@ def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str
     help="When the session becomes a listed file; never: it ends with the daemon.",
 )
 @click.option(
-    "--root", type=FOLDER, help="Root to make the file in, as its program would: sessiond roots."
+    "--root",
+    type=FOLDER,
+    help="Root to make the file in, as its program would: see `sessiond roots`.",
 )
 @click.option("--open", "may_exist", is_flag=True, help="Open the session if the id exists.")
 def new(shared: Shared, *, tags: tuple[str, ...], may_exist: bool, **params: Any) -> None:

@@ -31,8 +31,9 @@ def purge(shared: Shared, ids: tuple[str, ...], *, yes: bool) -> None:
     except RpcError as error:
         if error.kind != "session_exists":
             raise
-        what = f"{error.data['session_id']} is not in the trash"
-        raise Failure(what, "delete it first: `sessiond delete ID`", facts=error.data) from error
+        named = error.data["session_id"]
+        then = f"delete it first: `sessiond delete {named}`"
+        raise Failure(f"{named} is not in the trash", then, facts=error.data) from error
 
 
 def _confirm(ids: tuple[str, ...]) -> None:

@@ -60,9 +60,9 @@ def roots(
     no room in it.
     """
     if action == "list" and folder is not None:
-        raise click.UsageError("a folder is to add or to remove: sessiond roots add FOLDER")
+        raise click.UsageError("a folder is to add or to remove: `sessiond roots add FOLDER`")
     if action != "list" and folder is None:
-        raise click.UsageError(f"name the folder: sessiond roots {action} FOLDER")
+        raise click.UsageError(f"name the folder: `sessiond roots {action} FOLDER`")
     if action != "add" and kind is not None:
         raise click.UsageError("--kind is for add")
     if action != "add" and outputs is not None:

@@ -60,7 +60,7 @@ def secret(
     least, most, names = _WORDS[action]
     if not least <= len(words) <= most:
         # The words are not repeated: one of them may be a secret.
-        raise click.UsageError(f"sessiond secret {action} takes {names}")
+        raise click.UsageError(f"`sessiond secret {action}` takes {names}")
     if expected_revision is not None and action not in {"set", "delete"}:
         raise click.UsageError("--revision is for set and delete")
     params: dict[str, Any] = dict(zip(("namespace", "key"), words, strict=False))

@@ -79,7 +79,7 @@ def state(shared: Shared, action: str, words: tuple[str, ...], **options: Any) -
     """
     least, most, names = _WORDS[action]
     if not least <= len(words) <= most:
-        raise click.UsageError(f"sessiond state {action} takes {names}")
+        raise click.UsageError(f"`sessiond state {action}` takes {names}")
     params = _options(action, options) | _params(action, words)
     with connected(shared) as client:
         found = ask(client, f"state/{action}", **params)

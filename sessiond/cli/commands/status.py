@@ -24,6 +24,7 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
     from sessiond.cli.connect.probe import about, ask_once, who_serves
     from sessiond.cli.connect.target import find_socket, layout_of, require_meant
     from sessiond.cli.connect.versions import tell_another
+    from sessiond.cli.ui.command_terms import placed
     from sessiond.cli.ui.output import emit, say
     from sessiond.limits import ANSWER_SECONDS
     from sessiond.visible import counted, index_state
@@ -56,7 +57,7 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
         state = "" if since is None else f", which has not answered since {since}"
         say(f"sessions in {database['name']}{state}")
         if not database.get("notifications", True):
-            say("notifications of the database do not come through: see sessiond doctor")
+            say(placed("notifications of the database do not come through: see `sessiond doctor`"))
     counts = (
         counted(stats["clients"], "client"),
         counted(stats["sessions_open"], "open session"),

@@ -10,6 +10,7 @@ import click
 from sessiond.cli.arguments import head_option, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.command_terms import placed
 from sessiond.cli.ui.render import facts, usage_facts
 from sessiond.visible import counted
 
@@ -47,7 +48,8 @@ def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     tokens, window = result["tokens"], result["window"]
     yield "context", f"about {counted(tokens, 'token')}, {tokens / window:.0%} of {window}"
     yield "reserve", counted(result["reserve"], "token")
-    yield "compact", "now: see `sessiond compact`" if result["should_compact"] else "not yet"
+    now = placed("now: see `sessiond compact`")
+    yield "compact", now if result["should_compact"] else "not yet"
     yield from usage_facts(result["totals"])
 
 

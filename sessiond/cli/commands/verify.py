@@ -11,7 +11,7 @@ import msgspec
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.connect.conversation import answer, ask_long, connected, read, session_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.command_terms import is_path
+from sessiond.cli.ui.command_terms import is_path, placed
 from sessiond.cli.ui.output import say
 from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status
@@ -77,7 +77,7 @@ def _show(found: dict[str, Any]) -> None:
         say(f"and {more} more")
     verdict = "no problems" if found["ok"] else counted(found["problem_count"], "problem")
     if found["repairable"]:
-        verdict += "; `sessiond repair` removes the lines that do not parse"
+        verdict += placed("; `sessiond repair` removes the lines that do not parse")
     size = f"{counted(found['lines'], 'line')}, {counted(found['entries'], 'entry')}"
     size += f", {counted(found['bytes'], 'byte')}"
     say(f"{found['dialect'] or 'no session'}, {size}: {verdict}")

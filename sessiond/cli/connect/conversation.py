@@ -7,7 +7,6 @@ are not lost.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from sessiond import typed
 from sessiond.cli.connect.probe import failure_of
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.connect.versions import tell_another
-from sessiond.cli.options import DaemonPlace, Shared, note_session
+from sessiond.cli.options import Shared, note_session
 from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit_raw, note
@@ -108,15 +107,8 @@ def started(shared: Shared) -> Path:
 
     if not shared.may_start:
         what = f"no daemon listens on {find_socket(shared.place)}"
-        raise Failure(what, f"start it with `{_start(shared.place)}`", Status.NO_DAEMON)
+        raise Failure(what, "start it with `sessiond start`", Status.NO_DAEMON)
     return join(shared.place).socket
-
-
-def _start(place: DaemonPlace) -> str:
-    """Return the command that starts the daemon that the flags name."""
-    flags = (("--profile", place.profile), ("--home", place.home), ("--socket", place.socket))
-    given = [word for flag, value in flags if value for word in (flag, str(value))]
-    return shlex.join(["sessiond", "start", *given])
 
 
 def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:

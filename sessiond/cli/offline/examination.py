@@ -13,6 +13,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 
 from msgspec import Struct, structs
 
@@ -21,6 +22,7 @@ from sessiond.catalog.guarded import FAILURES, read_only, require_openable
 from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
 from sessiond.cli.options import DaemonPlace
+from sessiond.cli.ui.command_terms import placed
 from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.configuration import Sources, load
@@ -46,7 +48,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 def told(finding: Finding) -> Finding:
     """Return the finding with printable names, also for names that are not UTF-8."""
-    then = None if finding.next is None else printable(finding.next)
+    then = None if finding.next is None else placed(printable(finding.next))
     return structs.replace(finding, what=printable(finding.what), next=then)
 
 
@@ -82,7 +84,7 @@ def _configuration(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
         file = file_of(os.environ, place.config)
         load(Sources(os.environ, place.config))
     except BadConfiguration as error:
-        raise Failure(str(error), f"{error.then}; see sessiond config --help") from error
+        raise Failure(str(error), f"{error.then}; see `sessiond config --help`") from error
     what = "there is no file, which is fine" if file is None else f"{file} has no problems"
     yield Finding("config", ok=True, what=what)
 
@@ -110,7 +112,7 @@ def _folders(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
             yield Finding("folders", ok=False, what=f"{folder} is no folder", next=then)
         elif stat.S_IMODE(mode) & 0o077:
             what = f"{folder} is open to other users (mode {stat.S_IMODE(mode):04o})"
-            yield Finding("folders", ok=False, what=what, next=f"chmod 700 {folder}")
+            yield Finding("folders", ok=False, what=what, next=f"`chmod 700 {quote(str(folder))}`")
         else:
             yield Finding("folders", ok=True, what=f"{folder} is this user's alone")
 
@@ -122,11 +124,13 @@ def _not_writable(folder: Path) -> Finding | None:
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         what = f"{folder} is on a file system that is mounted read-only: no entry can be stored"
         then = (
-            f"mount it for writing: mount -o remount,rw {_mount_of(folder)}; or give another --home"
+            f"mount it for writing: `mount -o remount,rw {quote(str(_mount_of(folder)))}`;"
+            " or give another --home"
         )
     else:
         what = f"{folder} may not be written to by this user"
-        then = f"give it to this user: chown {os.geteuid()} {folder}; chmod 700 {folder}"
+        named = quote(str(folder))
+        then = f"give it to this user: `chown {os.geteuid()} {named}`, then `chmod 700 {named}`"
     return Finding("folders", ok=False, what=what, next=then)
 
 
@@ -146,7 +150,7 @@ def _socket(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
         yield Finding("socket", ok=False, what=f"{path} is not a socket", next=then)
     elif stat.S_IMODE(mode) & 0o077:
         what = f"{path} is open to other users (mode {stat.S_IMODE(mode):04o})"
-        yield Finding("socket", ok=False, what=what, next="restart the daemon: sessiond restart")
+        yield Finding("socket", ok=False, what=what, next="restart the daemon: `sessiond restart`")
     else:
         yield Finding("socket", ok=True, what=f"{path} is this user's alone")
 
@@ -168,7 +172,7 @@ def _daemon(place: DaemonPlace, layout: Layout) -> Iterator[Finding]:
         then = "give the daemon's socket with --socket, or stop the daemon"
         yield Finding("daemon", ok=False, what=what, next=then)
     elif (other := compared(info["version"], info.get("build", ""), BUILD)) is not None:
-        yield Finding("daemon", ok=False, what=other, next="sessiond restart")
+        yield Finding("daemon", ok=False, what=other, next="`sessiond restart` replaces it")
     elif Path(info["data_folder"]) != layout.root:
         what = f"the daemon on {path} serves {info['data_folder']}, not {layout.root}"
         yield Finding(
@@ -205,7 +209,7 @@ def _database(check: str, path: Path) -> Finding:
         return Finding(check, ok=False, what=what, next=_SHORTER)
     if not path.exists():
         return Finding(check, ok=True, what=f"{path} does not exist yet")
-    then = f"sessiond stop; rm {path}  (the daemon makes it again from the session files)"
+    then = f"`sessiond stop`, then `rm {quote(str(path))}`: the daemon makes it again from the session files"
     try:
         (said,) = read_only(path, lambda one: one.execute("PRAGMA quick_check(1)").fetchone())
     except sqlite3.OperationalError as error:

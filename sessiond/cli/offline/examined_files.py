@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from sessiond.cli.connect.probe import who_serves
 from sessiond.cli.connect.target import layout_of
@@ -66,7 +67,7 @@ def _twins(layout: Layout, paths: list[Path]) -> Iterator[Finding]:
         first, *others = sorted(found, key=lambda path: (layout.folders.index(path.parent), path))
         for other in others:
             what = f"{other} has the session id {session_id}, but {first} is the session of that id"
-            then = f"to keep it: sessiond import {other}; then move it away"
+            then = f"to keep it: `sessiond import {quote(str(other))}`; then move it away"
             yield Finding("files", ok=False, what=what, next=then)
 
 
@@ -88,7 +89,7 @@ def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iter
         yield Finding("files", ok=False, what=what, next=f"chown it, or move it away: {path}")
     if mode & 0o077:
         what = f"{path} is open to other users (mode {mode:04o})"
-        yield Finding("files", ok=False, what=what, next=f"chmod 600 {path}")
+        yield Finding("files", ok=False, what=what, next=f"`chmod 600 {quote(str(path))}`")
     problems = [each for each in found.problems if not (is_served and each.kind in _IN_WRITING)]
     if problems:
         first = problems[0]
@@ -97,9 +98,10 @@ def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iter
             # A reference to a lost entry cannot be repaired, and no method fails over it.
             yield Finding("files", ok=True, what=f"{what}: {first.detail}; no repair is needed")
             return
-        then = f"sessiond verify {path}"
+        named = quote(str(path))
+        then = f"see `sessiond verify {named}`"
         if found.repairable:
-            then += f"; sessiond repair {path}"
+            then += f", then `sessiond repair {named}`"
         elif found.dialect is None:
-            then = f"sessiond dump {path} shows its lines; move it away if it is no session"
+            then = f"`sessiond dump {named}` shows its lines; move it away if it is no session"
         yield Finding("files", ok=False, what=f"{what}: {first.detail}", next=then)

@@ -65,11 +65,13 @@ def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
         sessions = {layout.trashed_id(path) for path in owned}
         size = sum(path.lstat().st_size for path in owned if os.path.lexists(path))
         what = f"{counted(len(owned), 'file')} of {counted(len(sessions), 'session')}, {size} bytes"
-        yield Finding("trash", ok=True, what=what, next="sessiond purge removes a deleted session")
+        yield Finding(
+            "trash", ok=True, what=what, next="`sessiond purge` removes a deleted session"
+        )
         bad = [path for path in owned if path.suffix == ".jsonl" and not _has_header(files, path)]
         if bad:
             what = f"{counted(len(bad), 'file')} that cannot be read, the first {bad[0]}"
-            then = "they cannot be brought back as sessions; sessiond dump shows their lines"
+            then = "they cannot be brought back as sessions; `sessiond dump` shows their lines"
             yield Finding("trash", ok=True, what=what, next=then)
     strange = [path for path in paths if path not in owned]
     if strange:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["Failure", "forget_output", "missing_client", "missing_value"]
+__all__ = [
+    "Failure",
+    "forget_output",
+    "missing_client",
+    "missing_value",
+    "named_place",
+    "note_place",
+]
+
+
+_PLACE: Final = "sessiond.place"
 
 
 class Failure(Exception):
@@ -45,6 +58,21 @@ class Failure(Exception):
 def forget_output() -> None:
     """Drop what standard output did not take: Python flushes once more at its end, to nowhere then."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def note_place(context: click.Context) -> None:
+    """Remember how the command line names the daemon, for the commands that a failure advises."""
+    context.meta[_PLACE] = [
+        (f"--{name}", context.params[name])
+        for name in ("profile", "home", "socket", "config")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def named_place(context: click.Context) -> Sequence[tuple[str, str]]:
+    """Return the flags of the command line that name the daemon, each with its value."""
+    found: Sequence[tuple[str, str]] = context.meta.get(_PLACE, ())
+    return found
 
 
 def missing_client() -> Failure:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sessiond.cli.ui.command_terms import in_terms_of, is_path, running_command
+from sessiond.cli.ui.command_terms import in_commands, in_terms_of, is_path, placed, running_command
 from sessiond.cli.ui.failure import Failure, forget_output, missing_client
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
@@ -25,7 +25,7 @@ from sessiond.visible import spelled_out
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
 
-__all__ = ["CHECKS", "explain", "report", "usage"]
+__all__ = ["CHECKS", "explain", "in_place", "report", "usage"]
 
 
 _NOT_FOUND: Final = frozenset(
@@ -40,7 +40,9 @@ _NEXT: Final[Mapping[str, str]] = {
     "entry_exists": "leave the id out, or use another id",
     "entry_invalid": "see `sessiond schema` for the types of entries",
     "entry_not_found": "see `sessiond tail {session}` for the ids",
-    "head_not_found": "see `sessiond heads {session}`; `sessiond branch` makes one",
+    "head_not_found": (
+        "see `sessiond heads {session}`; `sessiond branch {session} ENTRY --head NAME` makes one"
+    ),
     "idempotency_conflict": "use another key for another entry",
     "internal": "this is a bug of sessiond; find the incident id in the log of the daemon",
     "invalid_params": "see `sessiond schema` for what the method takes",
@@ -84,7 +86,9 @@ _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
 # Next step by the command and the kind.
 _NEXT_BY_COMMAND: Final[Mapping[tuple[str, str], str]] = {
     ("call", "invalid_params"): _NEXT["invalid_params"],
-    ("new", "session_exists"): "use another id; `sessiond new --open` takes the existing session",
+    ("new", "session_exists"): (
+        "use another id; `sessiond new --open --id {session}` takes the existing session"
+    ),
     ("purge", "session_not_found"): "see `sessiond trash` for the ids",
     ("restore", "session_not_found"): "see `sessiond trash` for the ids",
 }
@@ -124,8 +128,8 @@ _OF_PARAMETERS: Final = frozenset(
 )
 _ADVISED: Final = frozenset(
     {
-        *("ambiguous_ref", "head_not_found", "session_archived", "session_read_only"),
-        "summarizer_unavailable",
+        *("ambiguous_ref", "head_not_found", "precondition_failed", "session_archived"),
+        *("session_read_only", "summarizer_unavailable"),
     }
 )
 
@@ -176,8 +180,14 @@ def usage(error: click.ClickException) -> Failure:
     return Failure(what, f"see `{path} --help`", Status.USAGE, {"kind": "usage"})
 
 
+def in_place(failure: Failure) -> Failure:
+    """Return the failure with commands about the daemon that the command line names."""
+    return Failure(placed(failure.what), placed(failure.then), failure.status, failure.facts)
+
+
 def report(failure: Failure, *, as_json: bool) -> Status:
     """Print the failure on standard error, for programs also on standard output; return the status."""
+    failure = in_place(failure)
     line = f"sessiond: {failure.what}: {failure.then}"
     click.echo(spelled_out(line.replace("\n", " ")), err=True)
     if as_json:
@@ -231,8 +241,10 @@ def _refusal(
         message = re.split("[;:] ", message)[0]
     path = data.get("path")
     running = running_command()
-    if running is not None and running[0] != "call" and kind in _OF_PARAMETERS:
-        message, path = in_terms_of(running[1], message, data)
+    if running is not None and running[0] != "call":
+        message = in_commands(message, session)
+        if kind in _OF_PARAMETERS:
+            message, path = in_terms_of(running[1], message, data)
     what = f"{message} ({path})" if path and path not in message else message
     matches: list[dict[str, Any]] = data.get("matches", [])
     if matches:

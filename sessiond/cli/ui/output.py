@@ -100,7 +100,10 @@ def _cut_line(line: str, kept: re.Pattern[str] | None) -> str:
 
 def note(text: str) -> None:
     """Print a line on standard error, beside the answer."""
-    click.echo(spelled_out(text), err=True)
+    # Imported here: most answers stand alone.
+    from sessiond.cli.ui.command_terms import placed
+
+    click.echo(spelled_out(placed(text)), err=True)
 
 
 def columns(words: Sequence[str], widths: Sequence[int] = (), *, last_is_cut: bool = True) -> None:

@@ -125,7 +125,10 @@ class Desk:
         if view is not None:
             return view
         if await self.editor.client() is None:
-            raise Refusal("no daemon answers: start one with `sessiond start`, then try again")
+            raise Refusal(
+                "no daemon answers: start one with `sessiond start` and the flags of `sessiond lsp`,"
+                " then try again"
+            )
         raise Refusal("the daemon does not read this file as a session")
 
     def figures(self, view: View) -> dict[int, str]:

@@ -201,7 +201,7 @@ class DatabaseWatches:
                 f"notifications of {self._database.name} do not come through, so changes by other"
                 f" daemons are seen every {self._seconds:g} s: name the server itself as the store, raise"
                 " its max_connections, or end the transaction that keeps its queue of notifications full"
-                " (see sessiond doctor)"
+                " (see `sessiond doctor`)"
             )
 
     async def _look(self, rung: frozenset[int] | None) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import sessiond_client
+from tests.kit.advice import flaws_of
 from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import SESSIOND
 
@@ -51,8 +52,8 @@ class Shell:
         return Path(self.environment["SESSIOND_HOME"], "profiles/default")
 
     def run(self, script: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a script to its end."""
-        return subprocess.run(
+        """Run a script to its end; each command that its messages name is one of the command line."""
+        done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=self.folder,
             env=self.environment,
@@ -62,6 +63,9 @@ class Shell:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
+        said = [line for line in done.stderr.splitlines() if line.startswith("sessiond: ")]
+        assert [flaw for line in said for flaw in flaws_of(line)] == [], script
+        return done
 
     def start(self, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
         """`sessiond` with these arguments, which goes on until it is ended."""
