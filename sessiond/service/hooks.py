@@ -73,7 +73,7 @@ class Hooks:
 
 
 def _answer_in(reply: Reply) -> HookAnswer:
-    """Return the members of an answer that are texts: a veto counts whatever stands beside it."""
+    """Return the members of an answer that are texts: members of another type hide no veto."""
     if reply.result is None:
         return _NOTHING
     try:
