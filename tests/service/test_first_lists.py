@@ -142,6 +142,25 @@ async def test_a_first_list_opens_each_file_once_in_one_look(
     assert each["python"] <= MOST[kind], each
 
 
+async def test_to_add_a_root_takes_no_thread_for_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+    for count in (FEW, MANY):
+        home = tmp_path / str(count)
+        root = (home / "claude").resolve()
+        for number in range(count):
+            talk = put(root / f"-p{number}", CLAUDE.format(1), claude_talk(1))
+            put(talk.with_suffix("") / "subagents", "agent-1", claude_talk(1))
+        async with House(home / "home", Files()).daemon() as daemon, daemon.connect() as wire:
+            with monkeypatch.context() as patch:
+                counted = Counted(patch)
+                added = await add_root(wire, root, "claude-code")
+        assert added["sessions"] == 2 * count
+        found.append(counted.calls["submit"])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("kind", KINDS[:3])
 async def test_a_first_list_reads_of_a_large_file_no_more_than_its_bound(
     home: Path, tmp_path: Path, kind: str

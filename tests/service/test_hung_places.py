@@ -180,6 +180,11 @@ class HungLinks(HungFiles):
         super()._wait(path)
         return super().real(path)
 
+    def lstat(self, path: Path) -> FileStat:
+        if path.is_dir():
+            super()._wait(path)
+        return super().lstat(path)
+
 
 class HungReads(HungFiles):
     """A disk on which looks at one folder are answered, and SQLite does not come to open a database there.

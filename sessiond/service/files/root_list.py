@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sessiond.dialects.agents.places import FOLDERS_OF_AGENTS
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.journal.disk.failures import telling
-from sessiond.journal.disk.files import FileStat
+from sessiond.journal.disk.files import Files, FileStat
 from sessiond.model.formats import ROOT_KINDS
 from sessiond.service.files.profile import Profile
 from sessiond.service.files.roots.roots import OWN, Root, is_in
@@ -138,8 +138,8 @@ class FolderRoots:
         for kind, home in self._homes():
             if home == path:
                 return kind
-        found = [each for kind in ROOT_KINDS for each in self._files_in(Root(path, kind))]
-        files = sorted({(one.st_mtime_ns, str(file)) for file, one in found})
+        found = [each for kind in ROOT_KINDS for each in self._files_in(Root(path, kind), path)]
+        files = sorted({(one.st_mtime_ns, file) for file, one in found})
         for _, file in files[: -_FILES_TRIED - 1 : -1]:
             with suppress(SessiondError):
                 return self._profile.rows.kind(Path(file))
@@ -193,9 +193,11 @@ class FolderRoots:
         has_unread = False
         reason: str | None = None
         try:
-            for _, found in self._files_in(root, is_root=added):
-                count += 1
-                size += found.st_size
+            sizes = self._profile.files.visit(
+                Path(root.path),
+                lambda: [one.st_size for _, one in self._files_in(root, root.path, is_root=added)],
+            )
+            count, size = len(sizes), sum(sizes)
             databases = (
                 self._profile.paths.database_bytes(Path(root.path)) if root.has_databases else 0
             )
@@ -218,23 +220,45 @@ class FolderRoots:
         )
 
     def _files_in(
-        self, root: Root, *parts: str, is_root: bool = True
-    ) -> Iterator[tuple[Path, FileStat]]:
+        self,
+        root: Root,
+        folder: str,
+        parts: tuple[str, ...] = (),
+        *,
+        is_root: bool = True,
+        is_linked: bool = False,
+    ) -> Iterator[tuple[str, FileStat]]:
         """Yield the session files of a root by their names, from the folder to which `parts` lead.
 
-        Databases are opened in a root alone. Raises OSError for the folder itself; a folder below that
-        cannot be read has no files.
+        `is_linked` tells that links lead there. Databases are opened in a root alone. Raises OSError for the
+        folder itself; a folder below that cannot be read has no files.
         """
-        folder = Path(root.path, *parts)
         looks = self._profile.paths if is_root else self._profile.files
-        for name, found in looks.stats(folder).items():
+        below: list[str] = []
+        for name, found in looks.stats(Path(folder)).items():
             inner = (*parts, name)
-            if not stat.S_ISDIR(found.st_mode):
-                if root.has_session(inner):
-                    yield folder / name, found
-            elif root.leads_to(inner) and not self._is_own(folder / name):
-                with suppress(OSError):
-                    yield from self._files_in(root, *inner, is_root=is_root)
+            if stat.S_ISDIR(found.st_mode):
+                below += [name] if root.leads_to(inner) else []
+            elif root.has_session(inner):
+                yield f"{folder}/{name}", found
+        links = self._links_in(folder, below)
+        for name in below:
+            path, leads = f"{folder}/{name}", is_linked or name in links
+            with suppress(OSError):
+                # The path of a root has no links.
+                if not self._roots.is_own(self._profile.files.real(path) if leads else path):
+                    inner = (*parts, name)
+                    yield from self._files_in(root, path, inner, is_root=is_root, is_linked=leads)
 
-    def _is_own(self, folder: Path) -> bool:
-        return self._roots.is_own(self._profile.files.real(folder))
+    def _links_in(self, folder: str, names: Sequence[str]) -> set[str]:
+        """Return which of the names in a folder are symbolic links. Raises TimeoutError."""
+
+        def links(disk: Files) -> set[str]:
+            found = set[str]()
+            for name in names:
+                with suppress(FileNotFoundError):
+                    if stat.S_ISLNK(disk.lstat(Path(folder, name)).st_mode):
+                        found.add(name)
+            return found
+
+        return self._profile.files.together(Path(folder, names[0]), links) if names else set()

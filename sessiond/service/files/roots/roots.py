@@ -140,12 +140,17 @@ class Roots:
 
     def place_of(self, path: str) -> str:
         """Return the root or folder in which a path lies; "" for the profile and what leads there. Looks at no disk."""
+        # Asked at each look, so by plain loops, and by texts.
         below = f"{path}/"
-        if below.startswith(self._profile) or any(own.startswith(below) for own in self._profile):
+        if below.startswith(self._profile):
             return ""
-        roots = (root.path for root in self.current)
-        root = next((one for one in roots if below.startswith(f"{one}/")), None)
-        return os.path.dirname(path) if root is None else root  # noqa: PTH120 - asked at each look
+        for own in self._profile:
+            if own.startswith(below):
+                return ""
+        for root in self.current:
+            if below.startswith(root.path) and below.startswith(f"{root.path}/"):
+                return root.path
+        return os.path.dirname(path)  # noqa: PTH120
 
     def agent_at(self, path: Path) -> bool:
         """Return whether a file lies in a root whose files another agent writes."""

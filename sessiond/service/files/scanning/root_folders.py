@@ -15,6 +15,7 @@ Blocking, for worker threads, one look at a time.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
@@ -56,7 +57,8 @@ class _Place(Struct, frozen=True):
     @property
     def is_inside(self) -> bool:
         """True if the folder lies in the root, rather than where a link in the root leads."""
-        return self.folder == Path(self.root.path, *self.parts)
+        # Texts: every look asks for each folder, and a `Path` per question is slow.
+        return str(self.folder) == os.path.join(self.root.path, *self.parts)  # noqa: PTH118
 
 
 class _Found(Struct, frozen=True):
@@ -233,10 +235,22 @@ class RootFolders:
             name for name, found in look.found.items() if stat.S_ISDIR(found.st_mode)
         ):
             if name not in below and place.root.leads_to((*place.parts, name)):
-                real = Path(self._paths.real(top / name))
+                real = self._real(top / name)
                 if not self._roots.is_own(str(real)):
                     below[name] = real
         return look.files(place)
+
+    def _real(self, path: Path) -> Path:
+        """Return a name in a folder of a root without links. The path of the folder has none."""
+        try:
+            if not stat.S_ISLNK(self._paths.lstat(path).st_mode):
+                return path
+        except TimeoutError:
+            raise
+        except OSError:
+            # It is gone by now, or lies where nobody may look.
+            return path
+        return Path(self._paths.real(path))
 
     def _leave(self, folder: Path) -> None:
         self._notices.end(folder)
