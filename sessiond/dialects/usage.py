@@ -54,19 +54,23 @@ class _Cost(Struct, gc=False):
 class _Counts(Struct, gc=False):
     """The usual members with values of the usual types."""
 
-    input: int = 0
-    output: int = 0
-    cacheRead: int = 0  # noqa: N815 - as pi spells it
-    cacheWrite: int = 0  # noqa: N815
-    totalTokens: int = 0  # noqa: N815
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input: int | None = None
+    output: int | None = None
+    cacheRead: int | None = None  # noqa: N815 - as pi spells it
+    cacheWrite: int | None = None  # noqa: N815
+    totalTokens: int | None = None  # noqa: N815
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
-    total_tokens: int = 0
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    total_tokens: int | None = None
     cost: _Cost | float | None = None
     total: Raw | UnsetType = UNSET
     prompt_tokens_details: Raw | UnsetType = UNSET
+    cacheReadTokens: Raw | UnsetType = UNSET  # noqa: N815
+    cacheWriteTokens: Raw | UnsetType = UNSET  # noqa: N815
 
 
 _Members = Mapping[str, Raw]
@@ -89,14 +93,16 @@ def usage_in(usage: Raw) -> Usage | None:
 def _counted(counts: _Counts) -> Usage | None:
     """Return the usage from the usual members; None if each member must be examined."""
     cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
-    sent = counts.input or counts.input_tokens
-    got = counts.output or counts.output_tokens
-    read = counts.cacheRead or counts.cache_read_tokens or 0
-    written = counts.cacheWrite or counts.cache_write_tokens or 0
-    total = counts.totalTokens or counts.total_tokens
+    sent = _first(counts.input, counts.input_tokens)
+    got = _first(counts.output, counts.output_tokens)
+    read = _first(counts.cacheRead, counts.cache_read_tokens, counts.cache_read_input_tokens)
+    written = _first(
+        counts.cacheWrite, counts.cache_write_tokens, counts.cache_creation_input_tokens
+    )
+    total = _first(counts.totalTokens, counts.total_tokens)
     if not total and _states_parts(counts):
         total = sent + got + read + written
-    if (
+    if counts.cacheReadTokens is counts.cacheWriteTokens is UNSET and (
         0 < sent <= _TOKENS_MAX
         and 0 < got <= _TOKENS_MAX
         and 0 <= read <= _TOKENS_MAX
@@ -109,9 +115,19 @@ def _counted(counts: _Counts) -> Usage | None:
 
 
 def _states_parts(counts: _Counts) -> bool:
-    """Return whether the members are Operator's, which state every part and no sum."""
-    parts = (counts.cache_read_tokens, counts.cache_write_tokens)
-    return None not in parts and counts.total is counts.prompt_tokens_details is UNSET
+    """Return whether the members are Operator's or Anthropic's, which state every part and no sum."""
+    operators = None not in (counts.cache_read_tokens, counts.cache_write_tokens)
+    anthropics = None not in (counts.cache_read_input_tokens, counts.cache_creation_input_tokens)
+    is_told = operators or anthropics
+    return is_told and counts.total is counts.prompt_tokens_details is UNSET
+
+
+def _first(*counts: int | None) -> int:
+    """Return the first number that is stated; 0 if none is."""
+    for count in counts:
+        if count is not None:
+            return count
+    return 0
 
 
 def _usage(found: _Members) -> Usage:

@@ -24,6 +24,7 @@ class _Block(Struct, gc=False):
     type: str
     text: str = ""
     thinking: str = ""
+    tool_use_id: str = ""
     thinkingSignature: str = ""  # noqa: N815 - as pi spells it
     signature: Raw | UnsetType = UNSET
     redacted: Raw | UnsetType = UNSET
@@ -34,6 +35,11 @@ class _Block(Struct, gc=False):
     args: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
     function: Raw | UnsetType = UNSET
+    is_error: bool = False
+    isError: Raw | UnsetType = UNSET  # noqa: N815 - as pi spells it
+    toolCallId: Raw | UnsetType = UNSET  # noqa: N815
+    tool_call_id: Raw | UnsetType = UNSET
+    toolName: Raw | UnsetType = UNSET  # noqa: N815
 
 
 class _Message(Struct, gc=False):
@@ -52,11 +58,12 @@ class _Message(Struct, gc=False):
     images: Raw | UnsetType = UNSET
     blocks: Raw | UnsetType = UNSET
     thinking: Raw | UnsetType = UNSET
-    stop_reason: Raw | UnsetType = UNSET
+    stop_reason: str | None = None
     finish_reason: Raw | UnsetType = UNSET
     custom_role: Raw | UnsetType = UNSET
 
 
+_content: Final = typed.decoder(str | list[_Block])
 _ROLES: Final = frozenset({"user", "assistant", "toolResult", "system", "custom"})
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -74,7 +81,6 @@ def usual_reading(message: Raw) -> ParsedMessage | None:
         is found.images
         is found.blocks
         is found.thinking
-        is found.stop_reason
         is found.finish_reason
         is found.custom_role
         is UNSET
@@ -84,16 +90,17 @@ def usual_reading(message: Raw) -> ParsedMessage | None:
     if blocks is None:
         return None
     if found.role == "toolResult":
-        if not (found.toolCallId and found.toolName):
+        holds_result = any(block.kind == "tool_result" for block in blocks)
+        if holds_result or not (found.toolCallId and found.toolName):
             return None
-        blocks = (_result(found, blocks),)
+        blocks = (_result(found.toolCallId, found.toolName, blocks, found.isError),)
     return ParsedMessage(
         role=found.role,
         blocks=blocks,
         model_id=found.model,
         provider=found.provider,
         usage=None if is_null(found.usage) else usage_in(found.usage),
-        stop_reason=found.stopReason,
+        stop_reason=found.stopReason or found.stop_reason or "",
     )
 
 
@@ -118,21 +125,49 @@ def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
                     spelling=found.type,
                 )
             )
+        elif found.type == "tool_use" and isinstance(found.input, Raw):
+            if not (found.arguments is found.args is found.function is UNSET):
+                return None
+            blocks.append(
+                Block(
+                    "tool_call",
+                    id=found.id,
+                    name=found.name,
+                    arguments=found.input,
+                    spelling=found.type,
+                )
+            )
+        elif found.type == "tool_result" and (said := _said(found)) is not None:
+            blocks.append(said)
         else:
             return None
     return tuple(blocks)
+
+
+def _said(found: _Block) -> Block | None:
+    """Return the result that a block is; None for one that needs the general way."""
+    if not found.tool_use_id or not (
+        found.isError is found.toolCallId is found.tool_call_id is found.toolName is UNSET
+    ):
+        return None
+    content = found.content
+    try:
+        said = _blocks(_content.decode(content)) if isinstance(content, Raw) else ()
+    except _DECODE_ERRORS:
+        return None
+    return None if said is None else _result(found.tool_use_id, found.name, said, found.is_error)
 
 
 def _is_plain(found: _Block) -> bool:
     return found.signature is UNSET and found.redacted is UNSET
 
 
-def _result(found: _Message, blocks: tuple[Block, ...]) -> Block:
+def _result(call_id: str, name: str, blocks: tuple[Block, ...], is_error: bool) -> Block:  # noqa: FBT001
     return Block(
         "tool_result",
         text="\n".join(block.text for block in blocks if block.kind == "text"),
-        id=found.toolCallId,
-        name=found.toolName,
-        is_error=found.isError,
+        id=call_id,
+        name=name,
+        is_error=is_error,
         parts=blocks,
     )

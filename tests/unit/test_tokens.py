@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from sessiond.dialects import payload
-from sessiond.dialects.lenient_json import fields
+from sessiond.dialects import payload, usage
+from sessiond.dialects.lenient_json import fields, lenient
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.pi.dialect import PI
 from sessiond.dialects.usual import usual_reading
@@ -202,7 +202,21 @@ BLOCKS = st.lists(
                 "name": TEXTS,
                 "arguments": st.dictionaries(TEXTS, st.integers(), max_size=2),
                 "input": st.just({}),
+                "args": st.just({"a": 1}),
                 "function": st.just({"name": "f", "arguments": "{}"}),
+            },
+        ),
+        st.fixed_dictionaries(
+            {"type": st.sampled_from(["tool_result", "toolResult"]), "tool_use_id": TEXTS},
+            optional={
+                "content": st.one_of(TEXTS, st.just([{"type": "text", "text": "a"}]), st.none()),
+                "is_error": st.one_of(st.booleans(), st.none()),
+                "isError": st.booleans(),
+                "toolCallId": TEXTS,
+                "tool_call_id": TEXTS,
+                "toolName": TEXTS,
+                "name": TEXTS,
+                "id": TEXTS,
             },
         ),
         st.fixed_dictionaries({"type": st.sampled_from(["image", "zz", 5])}),
@@ -211,8 +225,33 @@ BLOCKS = st.lists(
     max_size=3,
 )
 COUNTS = st.dictionaries(
-    st.sampled_from(["input", "output", "cacheRead", "totalTokens", "input_tokens"]),
-    st.one_of(st.integers(-5, 50), st.just("x")),
+    st.sampled_from(
+        [
+            *usage._INPUT,
+            *usage._OUTPUT,
+            *usage._CACHE_READ,
+            *usage._CACHE_WRITE,
+            *usage._TOTAL,
+            "prompt_tokens_details",
+        ]
+    ),
+    st.one_of(st.integers(-5, 50), st.just("x"), st.none(), st.just({"cached_tokens": 2})),
+)
+# As Anthropic and Operator say it, with one thing more.
+STATED = st.one_of(
+    *(
+        st.fixed_dictionaries(dict.fromkeys(names, st.integers(0, 50)))
+        for names in (
+            (
+                "input_tokens",
+                "output_tokens",
+                "cache_read_input_tokens",
+                "cache_creation_input_tokens",
+            ),
+            ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
+            ("input", "output", "cacheRead", "cacheWrite", "totalTokens"),
+        )
+    )
 )
 MESSAGES = st.fixed_dictionaries(
     {
@@ -228,7 +267,7 @@ MESSAGES = st.fixed_dictionaries(
         "provider": TEXTS,
         "usage": st.one_of(COUNTS, st.none()),
         "stopReason": st.one_of(TEXTS, st.integers()),
-        "stop_reason": TEXTS,
+        "stop_reason": st.one_of(TEXTS, st.none(), st.integers()),
         "toolCallId": TEXTS,
         "tool_call_id": TEXTS,
         "toolName": TEXTS,
@@ -250,6 +289,31 @@ def test_a_message_of_the_usual_shape_says_the_same_either_way(message: dict[str
     usual = usual_reading(encoded)
     if usual is not None:
         assert usual == payload._read(fields(encoded))
+
+
+@settings(max_examples=300)
+@given(stated=STATED, more=COUNTS)
+def test_a_usage_of_the_usual_members_counts_the_same_either_way(
+    stated: dict[str, Any], more: dict[str, Any]
+) -> None:
+    for counts in (stated, more, stated | more, more | stated):
+        encoded = Raw(json.dumps(counts).encode())
+        found = lenient(encoded)
+        assert usage.usage_in(encoded) == (usage._usage(found) if found else None)
+
+
+def test_the_usual_shapes_of_claude_are_read_the_short_way() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file": "a"}}
+    answer = {"type": "tool_result", "tool_use_id": "t1", "content": "b", "is_error": True}
+    counts = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 7}
+    stated = {"input_tokens": 3, "output_tokens": 5, **counts}
+    for message in (
+        {"role": "assistant", "content": [call], "stop_reason": "tool_use", "usage": stated},
+        {"role": "user", "content": [answer]},
+        {"role": "user", "content": [answer | {"content": [{"type": "text", "text": "b"}]}]},
+    ):
+        encoded = Raw(json.dumps(message).encode())
+        assert usual_reading(encoded) == payload._read(fields(encoded))
 
 
 def test_the_usual_shapes_of_pi_are_read_the_short_way(shared: Path) -> None:
