@@ -48,7 +48,8 @@ _RULES: Final = structs.replace(
 )
 _USAGE_LINE: Final = b'{"type":"%b"' % USAGE_RECORD.encode()
 # Members of lines that tell what the agent's file lacks.
-_TELLING: Final = (b'"%b":' % BRIDGE.encode(), b'"%b":' % DAMAGE.encode())
+_BRIDGED: Final = b'"%b":' % BRIDGE.encode()
+_DAMAGED: Final = b'"%b":' % DAMAGE.encode()
 _RESULT: Final = "tool_result"
 # Members that only such messages have which need a closer look.
 _MARKS: Final = (b'"responseId"', b'"%b"' % _RESULT.encode())
@@ -76,7 +77,7 @@ class AgentDialect(Native):
     def row(self, line: bytes) -> Row:
         """Return the row of a line; a record of tokens has their usage. Raises BadLine."""
         row = super().row(line)
-        if any(name in line for name in _TELLING):
+        if _BRIDGED in line or _DAMAGED in line:
             found = lenient(line)
             row.bridge, row.damage = text(found.get(BRIDGE)), text(found.get(DAMAGE))
         if row.kind == Kind.OPAQUE and line.startswith(_USAGE_LINE):
@@ -89,7 +90,7 @@ class AgentDialect(Native):
         """Return the columns of the usual messages up to the first line that needs a closer look."""
         found = super().message_lines(lines)
         for at, line in enumerate(lines[: len(found.ids)]):
-            if any(name in line for name in _TELLING):
+            if _BRIDGED in line or _DAMAGED in line:
                 return super().message_lines(lines[:at])
         return found
 

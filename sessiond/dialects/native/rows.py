@@ -50,6 +50,9 @@ KIND_OF_ROLE: Final[dict[str, int]] = {
 """Kind of a message by its role; every other role has one kind."""
 
 
+# Types of lines that say more than the members of a usual line.
+_KNOWN: Final = frozenset({*KIND_OF_TYPE, *HEADER_TYPES})
+
 _FACTS_OF_ROLE: Final = {
     role: MessageFacts(kind) for role, kind in KIND_OF_ROLE.items() if kind != _ASSISTANT
 }
@@ -93,11 +96,15 @@ def row(line: bytes) -> Row:
     if len(line) > SHALLOW_BYTES or not line.isascii():
         require_readable(line)
     said = found.message
-    if found.type != "message" or said is None:
+    if said is not None and found.type == "message":
+        kind = KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
+    elif found.type not in _KNOWN:
+        # A record of an agent that says nothing, as half of the lines of some are.
+        kind = _OPAQUE
+    else:
         return _unusual_row(line)
-    kind = KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
-    made = Row(kind, found.id, found.parent_id, found.head)
-    if kind == _ASSISTANT:
+    made = Row(kind, found.id, found.parent_id, found.head or MAIN)
+    if kind == _ASSISTANT and said is not None:
         if said.model:
             made.setting = ModelName(said.model, said.provider or None)
         if isinstance(said.usage, Raw):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 from array import array
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -32,7 +32,7 @@ from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.agents.transcript import Taken, Transcript
 from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.journal.disk.failures import storage_error, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.kept_copies import KeptCopy
 from sessiond.journal.mirror import Mirror
@@ -463,15 +463,15 @@ def _place(taken: Taken, ends: Sequence[int]) -> LinePlace | None:
     return LinePlace(begin, size, crc32(taken.raw)) if is_whole else None
 
 
-@contextmanager
-def _telling(doing: str, path: Path) -> Generator[None]:
-    """Turn an OSError of the block, or the notice of another file, into a StorageError."""
-    try:
-        with telling(doing, path):
-            yield
-    except Replaced as replaced:
-        error = OSError(errno.ESTALE, "its program has just written it anew: ask again")
-        raise storage_error(error, doing, path) from replaced
+class _telling(telling):  # noqa: N801 - as its parent
+    """A block in which an OSError, or the notice of another file, becomes a StorageError."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Replaced):
+            replaced, said = error, "its program has just written it anew: ask again"
+            error = OSError(errno.ESTALE, said)
+            error.__cause__ = replaced
+        super().__exit__(kind, error, trace)
 
 
 def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
