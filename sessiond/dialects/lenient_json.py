@@ -43,6 +43,7 @@ _items: Final = typed.decoder(list[Raw])
 _string: Final = typed.decoder(str)
 
 _NULL: Final = Raw(b"null")
+_QUOTE: Final = ord('"')
 _NO_TEXT: Final = (msgspec.DecodeError, UnicodeDecodeError)
 _TOO_DEEP: Final = f"is nested more than {NESTING_MAX} levels deep"
 _DECODED_BYTES: Final = 1024 * 1024
@@ -81,7 +82,8 @@ def fields(line: bytes | Raw) -> dict[str, Raw]:
 
 def lenient(line: bytes | Raw) -> dict[str, Raw]:
     """Return the members of an object; no members for any other value."""
-    if not len(line):
+    # A text is no error, and mostly what a member is instead of an object.
+    if not len(line) or memoryview(line)[0] == _QUOTE:
         return {}
     try:
         return fields(line)

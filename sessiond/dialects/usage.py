@@ -93,13 +93,14 @@ def usage_in(usage: Raw) -> Usage | None:
 def _counted(counts: _Counts) -> Usage | None:
     """Return the usage from the usual members; None if each member must be examined."""
     cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
-    sent = _first(counts.input, counts.input_tokens)
-    got = _first(counts.output, counts.output_tokens)
-    read = _first(counts.cacheRead, counts.cache_read_tokens, counts.cache_read_input_tokens)
-    written = _first(
-        counts.cacheWrite, counts.cache_write_tokens, counts.cache_creation_input_tokens
-    )
-    total = _first(counts.totalTokens, counts.total_tokens)
+    # The first number counts that is stated.
+    sent = (counts.input_tokens or 0) if counts.input is None else counts.input
+    got = (counts.output_tokens or 0) if counts.output is None else counts.output
+    read = counts.cache_read_tokens if counts.cacheRead is None else counts.cacheRead
+    read = (counts.cache_read_input_tokens or 0) if read is None else read
+    written = counts.cache_write_tokens if counts.cacheWrite is None else counts.cacheWrite
+    written = (counts.cache_creation_input_tokens or 0) if written is None else written
+    total = (counts.total_tokens or 0) if counts.totalTokens is None else counts.totalTokens
     if not total and _states_parts(counts):
         total = sent + got + read + written
     if counts.cacheReadTokens is counts.cacheWriteTokens is UNSET and (
@@ -120,14 +121,6 @@ def _states_parts(counts: _Counts) -> bool:
     anthropics = None not in (counts.cache_read_input_tokens, counts.cache_creation_input_tokens)
     is_told = operators or anthropics
     return is_told and counts.total is counts.prompt_tokens_details is UNSET
-
-
-def _first(*counts: int | None) -> int:
-    """Return the first number that is stated; 0 if none is."""
-    for count in counts:
-        if count is not None:
-            return count
-    return 0
 
 
 def _usage(found: _Members) -> Usage:

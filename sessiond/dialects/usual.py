@@ -64,6 +64,7 @@ class _Message(Struct, gc=False):
 
 
 _content: Final = typed.decoder(str | list[_Block])
+_TEXT: Final = frozenset({"text", "input_text", "output_text"})
 _ROLES: Final = frozenset({"user", "assistant", "toolResult", "system", "custom"})
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -109,7 +110,7 @@ def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
         return (Block("text", text=content),)
     blocks: list[Block] = []
     for found in content:
-        if found.type == "text" and found.text:
+        if found.type in _TEXT and found.text:
             blocks.append(Block("text", text=found.text))
         elif found.type == "thinking" and found.thinking and _is_plain(found):
             blocks.append(Block("thinking", text=found.thinking, signature=found.thinkingSignature))

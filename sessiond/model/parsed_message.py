@@ -90,7 +90,11 @@ class ParsedMessage(Struct, frozen=True):
     @property
     def is_result(self) -> bool:
         """True if the message answers a tool call, so that it makes no sense without the call."""
-        return any(block.kind == "tool_result" for block in self.blocks)
+        # Asked twice for each line of an agent, and a message has few blocks.
+        for block in self.blocks:
+            if block.kind == "tool_result":
+                return True
+        return False
 
 
 class Summary(Struct, frozen=True):

@@ -85,9 +85,13 @@ def _output(payload: dict[str, Raw]) -> Block:
     within = lenient(raw)
     failed = bytes(within.get("success", b"")) == b"false"
     given = within.get("content", raw)
+    call_id = text(payload.get("call_id")) or ""
+    if (output := text(given)) is not None:
+        # As most outputs are.
+        parts = (Block("text", text=output),)
+        return Block("tool_result", text=output, id=call_id, is_error=failed, parts=parts)
     said = read_message(msgspec.json.encode({"role": "tool", "content": given}))
     (block,) = said.blocks if said is not None else (Block("tool_result"),)
-    call_id = text(payload.get("call_id")) or ""
     return structs.replace(block, id=call_id, is_error=failed)
 
 

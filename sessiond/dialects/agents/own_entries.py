@@ -108,6 +108,8 @@ def usage_record(usage: Usage, line: bytes) -> Opaque:
 def native_line(entry: Entry | Opaque, bridge: str | None, damage: str | None) -> bytes:
     """Return the native line of an entry that a reading made, with what its file lacks there."""
     line = NATIVE.encode(entry)
+    if bridge is None and damage is None:
+        return line
     for name, said in ((BRIDGE, bridge), (DAMAGE, damage)):
         if said is not None:
             line = with_field(line, name, msgspec.json.encode(said))

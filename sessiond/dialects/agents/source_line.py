@@ -34,7 +34,8 @@ class SourceLine(Struct, frozen=True):
 
     def word(self, name: str) -> str | None:
         """Return a member that is a text; None for any other value."""
-        return text(self.members.get(name))
+        raw = self.members.get(name)
+        return None if raw is None else text(raw)
 
     def time(self, name: str = "timestamp") -> str:
         """Return a member as RFC 3339 UTC; "" if the member is no time."""

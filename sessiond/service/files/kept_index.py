@@ -50,7 +50,7 @@ from sessiond.session.columns import Columns, columns_of, restore
 __all__ = ["KeptIndexes"]
 
 # One more whenever a reader gives a line another meaning, or the columns or the state of a reading change.
-_READER: Final = 5
+_READER: Final = 6
 _MADE_BY: Final = f"{__version__}/{_READER}/{sys.byteorder}/{array('i').itemsize}"
 _MAGIC: Final = b"sessiond index\n"
 _SUM_BYTES: Final = 4

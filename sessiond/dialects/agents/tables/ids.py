@@ -34,8 +34,9 @@ class IdTable:
         self._keeps_names = keeps_names
         # The numbers whose key does not tell the id, in order, and the ids behind each other with their ends.
         self._named, self._ends, self._names = array("i"), array("q"), bytearray()
-        # Lines name the lines before them, mostly the last one.
+        # Lines name the lines before them, mostly the last one; and what `name_of` says of these.
         self._recent: dict[str, int] = {}
+        self._recent_names: dict[int, str] = {}
         # The id that was asked for last, which the next line mostly has. The key, and its slot.
         self._asked: str | None = None
         self._asked_key = b""
@@ -44,7 +45,8 @@ class IdTable:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the table without its slots: another process hashes keys otherwise."""
-        return {**vars(self), "_slots": len(self._slots), "_recent": {}, "_asked": None}
+        recent = {"_recent": {}, "_recent_names": {}}
+        return {**vars(self), "_slots": len(self._slots), **recent, "_asked": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of another table."""
@@ -76,7 +78,10 @@ class IdTable:
             self._ends.append(len(self._names))
         if len(self._recent) >= _RECENT_MAX:
             self._recent.clear()
+            self._recent_names.clear()
         self._recent[name] = number
+        if told is not None or self._keeps_names or self._is_uuid:
+            self._recent_names[number] = told or name
         self._slots[self._asked_slot] = number
         self._asked = None
         if 2 * number > len(self._slots):
@@ -87,6 +92,9 @@ class IdTable:
         """Return the id that has a number; "" for 0."""
         if not number:
             return ""
+        recent = self._recent_names.get(number)
+        if recent is not None:
+            return recent
         at = bisect_left(self._named, number)
         if at < len(self._named) and self._named[at] == number:
             spelled = self._names[self._ends[at - 1] if at else 0 : self._ends[at]]
