@@ -88,6 +88,7 @@ _UUID_PARTS: Final = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 _SESSION_ID_CHARACTERS: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 )
+_ENTRY_ID_CHARACTERS: Final = _SESSION_ID_CHARACTERS | frozenset(".:")
 
 
 def is_session_id(text: str) -> bool:
@@ -97,7 +98,7 @@ def is_session_id(text: str) -> bool:
 
 def is_new_entry_id(text: str) -> bool:
     """Return whether `text` may be the id that a client chooses for a new entry."""
-    return re.search(_ENTRY_ID_PATTERN, text) is not None
+    return 1 <= len(text) <= 128 and _ENTRY_ID_CHARACTERS.issuperset(text)
 
 
 def is_namespace(text: str) -> bool:

@@ -105,7 +105,7 @@ class ClaudeTree:
 
     def __contains__(self, uuid: object) -> bool:
         """Return whether a line has this uuid."""
-        return uuid in self._ids
+        return isinstance(uuid, str) and self._ids.last(uuid) > 0
 
     def id_of(self, at: int) -> str:
         """Return the id of the entry at a position; "" for 0."""

@@ -19,6 +19,8 @@ from sessiond.model.times import rfc3339
 __all__ = ["SourceLine", "count_in", "decoded", "member", "source_line", "truth"]
 
 
+_string: Final = typed.decoder(str)
+_TRUE: Final = Raw(b"true")
 # Above the real figures of any session, and exact in every program.
 _COUNT_MAX: Final = 10**12
 # A native entry holds the values of an agent's line some levels deeper than the line.
@@ -35,7 +37,13 @@ class SourceLine(Struct, frozen=True):
     def word(self, name: str) -> str | None:
         """Return a member that is a text; None for any other value."""
         raw = self.members.get(name)
-        return None if raw is None else text(raw)
+        if raw is None:
+            return None
+        try:
+            return _string.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # No text, or one with half of a surrogate pair.
+            return text(raw)
 
     def time(self, name: str = "timestamp") -> str:
         """Return a member as RFC 3339 UTC; "" if the member is no time."""
@@ -65,7 +73,7 @@ def member(members: dict[str, Raw], *path: str) -> dict[str, Raw]:
 
 def truth(members: dict[str, Raw], name: str) -> bool:
     """Return whether a member is the value true."""
-    return bytes(members.get(name, b"")) == b"true"
+    return members.get(name) == _TRUE
 
 
 def decoded(raw: Raw | None, kind: type[Any], default: Any) -> Any:

@@ -94,6 +94,7 @@ class Layout:
         self.moves = self.root / "moves"
         self.secrets = self.root / "secrets"
         self.folders = (self.sessions, self.archive, self.pending)
+        self._below = f"{self.root}/"
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
         self.search = self.root / "search.sqlite"
@@ -190,7 +191,7 @@ class Layout:
 
     def is_pending(self, path: Path) -> bool:
         """Return whether the file is a draft of this profile."""
-        return path.parent == self.pending
+        return str(path).startswith(self._below) and path.parent == self.pending
 
     def index_path(self, session_id: str) -> Path:
         """Return the path of the kept index of a session."""
@@ -239,7 +240,12 @@ class Layout:
 
     def is_archived(self, path: Path) -> bool:
         """Return whether the file is an archived session of this profile."""
-        return path.parent == self.archive
+        return str(path).startswith(self._below) and path.parent == self.archive
+
+    def has(self, path: Path) -> bool:
+        """Return whether the file lies in one of the folders of this profile's sessions."""
+        # Most files of a first list are others': a text tells that faster than a `Path`.
+        return str(path).startswith(self._below) and path.parent in self.folders
 
     def id_of(self, path: Path) -> str | None:
         """Return the session id in a path that this class makes; None for any other path."""

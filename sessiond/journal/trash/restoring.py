@@ -90,7 +90,7 @@ class Restoring:
         files, moved = self._files, list[tuple[Path, Path]]()
         with telling("restore", path):
             self._require_free(path)
-            if path.parent in self._layout.folders and is_regular(files, found.path):
+            if self._layout.has(path) and is_regular(files, found.path):
                 # A fresh time keeps the draft limit and the retention from deleting the file again.
                 files.touch(found.path)
             try:

@@ -57,7 +57,7 @@ class Assembly:
                 note = None
             place = self._layout.session_path(session_id, self._environment.file_stamp())
             place = place if note is None else Path(note.path)
-        elsewhere = (place or path).parent not in self._layout.folders
+        elsewhere = not self._layout.has(place or path)
         is_listed = self._roots.holds(path) or (known is not None and known.listed)
         opened = OpenSession(
             session_id,

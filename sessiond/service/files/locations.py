@@ -161,7 +161,7 @@ class SessionFiles:
         if opened.unwritable == "other_agent":
             raise read_only("other_agent")
         path = opened.place or path
-        if path.parent not in self._layout.folders:
+        if not self._layout.has(path):
             raise InvalidParams(
                 "its file lies outside the profile, where its program looks for it;"
                 " session/import makes a copy that can be archived",
@@ -175,7 +175,7 @@ class SessionFiles:
         The file counts as written just now, so that a retention does not take the session at once.
         """
         path = opened.path
-        if path is not None and opened.place is None and path.parent in self._layout.folders:
+        if path is not None and opened.place is None and self._layout.has(path):
             if self._layout.is_archived(path):
                 with telling("look at", path):
                     self._files.touch(path)
@@ -233,7 +233,7 @@ class SessionFiles:
                     # A broken link has no file to lock; the link alone goes to the trash.
                     continue
                 locks.enter_context(owned(self._files, path, self._layout.locks))
-                if path.parent not in self._layout.folders:
+                if not self._layout.has(path):
                     # Outside the profile only a header, not the name, shows that it is a session.
                     require_header(self._files, path)
             # The session's own file goes last: an interruption leaves it whole in its place.
@@ -242,7 +242,7 @@ class SessionFiles:
 
     def _require_own_program(self, path: Path) -> None:
         """Raise SessionReadOnly for a file of an agent that only that agent writes. Raises StorageError."""
-        if path.parent not in self._layout.folders and not self._leads_nowhere(path):
+        if not self._layout.has(path) and not self._leads_nowhere(path):
             found = self._agents.recognise(path)
             if found is not None:
                 raise read_only("other_agent")
@@ -260,7 +260,7 @@ class SessionFiles:
         if self._layout.find(self._files, session_id) is not None:
             raise lies_inside()
         known = self._records.known(session_id)
-        if known is None or Path(known.path).parent in self._layout.folders:
+        if known is None or self._layout.has(Path(known.path)):
             raise self.not_found(session_id)
         if self._roots.holds(Path(known.path)):
             text = "its file lies in a root, whose files are listed: remove the root with catalog/roots"

@@ -129,7 +129,7 @@ class SessionOpener:
     ) -> OpenSession:
         """Open the session of a file. Raises what `open` raises."""
         self._places.settle_names(path)
-        if path.parent not in self._layout.folders:
+        if not self._layout.has(path):
             found = self._profile.agents.recognise(path)
             if found is not None:
                 return self._open_in_place(found, session_id, progress)
@@ -195,7 +195,7 @@ class SessionOpener:
     def _has_entry(self, path: Path, entry_id: str) -> bool:
         indexer = Indexer(path, in_place=True)
         try:
-            if path.parent not in self._layout.folders:
+            if not self._layout.has(path):
                 found = self._profile.agents.recognise(path)
                 if found is not None:
                     indexer.begin_as(found.dialect, found.header)

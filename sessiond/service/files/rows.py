@@ -91,7 +91,7 @@ class Rows:
                 except SessionCorrupt:
                     if is_agents:
                         raise NothingSaid(str(path)) from None
-                    is_inside = path.parent in self._layout.folders
+                    is_inside = self._layout.has(path)
                     found = None if is_inside else self._agents.recognise(path, held)
                     if found is None:
                         raise

@@ -89,7 +89,10 @@ class Root(Struct, frozen=True):
             return text == self.path
         # Texts: a list asks for each file, and a `Path` per question is slow.
         folders = tuple(text[len(below) :].split("/")[:-1])
-        return all(self.leads_to(folders[: at + 1]) for at in range(len(folders)))
+        for at in range(len(folders)):
+            if not self.leads_to(folders[: at + 1]):
+                return False
+        return True
 
 
 class _Added(Struct, frozen=True, omit_defaults=True):
@@ -136,7 +139,7 @@ class Roots:
 
     def holds(self, path: Path) -> bool:
         """Return whether a file is one of a root's files, by its path without links."""
-        return path.parent in self.linked or is_in(self.current, path)
+        return is_in(self.current, path) or (bool(self.linked) and path.parent in self.linked)
 
     def place_of(self, path: str) -> str:
         """Return the root or folder in which a path lies; "" for the profile and what leads there. Looks at no disk."""
@@ -154,7 +157,7 @@ class Roots:
 
     def agent_at(self, path: Path) -> bool:
         """Return whether a file lies in a root whose files another agent writes."""
-        return any(root.is_agents and root.holds(path) for root in self.current)
+        return is_in([root for root in self.current if root.is_agents], path)
 
     def whereabouts(self, known: Known) -> Whereabouts:
         """Return whether another agent writes a session's file, and the first root that has the file."""
@@ -343,7 +346,11 @@ def _link_at(path: Path, _disk: Files) -> Path:
 
 def is_in(roots: Sequence[Root], path: Path) -> bool:
     """Return whether a file lies in one of these roots, or in a folder that a root leads to."""
-    return any(root.holds(path) for root in roots)
+    # Asked for each file of each look.
+    for root in roots:
+        if root.holds(path):
+            return True
+    return False
 
 
 def is_session_name(name: str) -> bool:

@@ -41,19 +41,26 @@ _FORKS_MAX: Final = 100
 
 def beside(path: Path, first: bytes, files: Files) -> Beside:
     """Return what the files beside a file say of the session with this first line. Waits for the disk."""
-    if re.fullmatch(_ROLLOUT, path.name):
+    name = path.name
+    if re.fullmatch(_ROLLOUT, name):
         if not first:
             return Beside()
         thread = text(member(lenient(first), "payload").get("id"))
         return Beside(title=ThreadNames(files).of(path, thread), before=_before(path, first, files))
-    chats = path.parent if path.parent.name == "chats" else path.parent.parent
-    if chats.name == "chats":
+    if (chats := _chats_above(path)) is not None:
         root = _content(chats.parent / ".project_root", files)
         return Beside(cwd=None if root is None else root.decode(errors="replace").strip() or None)
-    if path.name.startswith("agent-"):
+    if name.startswith("agent-"):
         about = lenient(_content(path.with_suffix(".meta.json"), files) or b"")
         return Beside(title=text(about.get("description")))
     return Beside()
+
+
+def _chats_above(path: Path) -> Path | None:
+    """Return the folder of chats of Gemini CLI that has a file, or the folder of the file; None for any other file."""
+    if "/chats/" not in str(path):
+        return None
+    return next((one for one in (path.parent, path.parent.parent) if one.name == "chats"), None)
 
 
 class ThreadNames:

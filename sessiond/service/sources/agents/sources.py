@@ -151,7 +151,7 @@ def _kind_at(files: Files, path: Path) -> _Kind | None:
 
 def _kind_of(path: Path, first: bytes) -> _Kind | None:
     """Return the kind of a file that does not grow, by its name and its first bytes; None for a file that grows."""
-    if path.suffix == ".json":
+    if str(path).endswith(".json"):
         return "document"
     return "packed" if first.startswith(COMPRESSED) else None
 

@@ -42,6 +42,10 @@ class StoredPlace(Struct, frozen=True):
 
 def stored_place(path: Path) -> StoredPlace | None:
     """Return the place that a path names; None for the path of any other file. Looks at no file."""
+    # Asked for each file of each look, and by texts: parts of a `Path` are slow.
+    told = str(path)
+    if f"{DATABASE_SUFFIX}/" not in told and not told.endswith(_ENDING):
+        return None
     if path.parent.suffix == DATABASE_SUFFIX:
         return StoredPlace(path.parent, path.name)
     if path.suffix == _ENDING and path.parents[1].name == "session":
