@@ -90,8 +90,7 @@ class ParsedMessage(Struct, frozen=True):
     @property
     def is_result(self) -> bool:
         """True if the message answers a tool call, so that it makes no sense without the call."""
-        # Asked twice for each line of an agent, and a message has few blocks.
-        for block in self.blocks:
+        for block in self.blocks:  # noqa: SIM110 - asked twice for each line of an agent
             if block.kind == "tool_result":
                 return True
         return False

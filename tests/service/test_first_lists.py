@@ -28,8 +28,8 @@ from tests.kit.roots import add_root, pi_file, put
 
 FEW, MANY = 10, 30
 KINDS: Final = ("claude-code", "codex", "gemini-cli", "pi")
-MOST: Final = {"claude-code": 1300, "codex": 1450, "gemini-cli": 1050, "pi": 560}
-"""Python calls that reading a small file of each kind may cost; they are about 1220, 1390, 960 and 505."""
+MOST: Final = {"claude-code": 990, "codex": 1130, "gemini-cli": 850, "pi": 490}
+"""Python calls that reading a small file of each kind may cost; they are about 910, 1075, 805 and 440."""
 
 
 class Counting(Files):

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, items, join, text, with_field
+from sessiond.dialects.native import rows
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
@@ -296,3 +297,35 @@ def test_a_message_is_to_the_index_the_same_before_and_after_it_is_stored(messag
     except EntryInvalid:
         return
     assert NATIVE.row(NATIVE.encode(entry)) == before
+
+
+@given(
+    members=st.fixed_dictionaries(
+        {"type": st.sampled_from(["progress", "user", "message", "usage", "session"])},
+        optional={
+            "id": st.sampled_from(["a", "", 5]),
+            "parent_id": st.sampled_from(["b", "", None, 7]),
+            "head": st.sampled_from(["main", "", "side", None]),
+            "timestamp": st.sampled_from(["2026-01-01T00:00:00.000Z", "x", 5, 1.5, None, True]),
+            "atom": st.sampled_from([[1, 2], [2, 1], None, "x"]),
+            "atom_of": st.sampled_from(["s", None]),
+            "message": st.sampled_from([None, {"role": "user"}, {"role": ""}, 5]),
+            "data": st.just({"type": "user"}),
+        },
+    )
+)
+def test_a_record_that_says_nothing_has_one_row_either_way(members: dict[str, Any]) -> None:
+    line = line_of(**members)
+    if members["type"] == "message" and members.get("message"):
+        return
+    try:
+        long = rows._unusual_row(line)
+    except BadLine:
+        with pytest.raises(BadLine):
+            NATIVE.row(line)
+        return
+    short = NATIVE.row(line)
+    if long.atom is None:
+        # Without an append nobody asks whose it is.
+        long.atom_of = short.atom_of = None
+    assert short == long

@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, structs
 
 from sessiond.dialects.agents.claude_messages import (
     BOUNDARY,
+    Told,
     boundary_in,
     custom_type,
     is_queued,
@@ -42,6 +43,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
+from sessiond.model.times import rfc3339
 
 __all__ = ["ClaudeCodeReading", "is_bookkeeping", "is_claude_code"]
 
@@ -95,17 +97,18 @@ class ClaudeCodeReading(Reading):
 
     def take(self, line: SourceLine) -> Entry | Opaque:
         """Return the entry of the next record."""
-        self._note_origin(line)
+        told = line.tell(Told)
+        self._note_origin(line, told)
         self._bridge = None
-        uuid, time = line.word("uuid") or None, line.time()
+        uuid, time = told.uuid or None, rfc3339(told.timestamp)
         entry_id = self._ids.free(uuid, line.number)
         above = self._tree.id_of(self._tree.head) or None
         if uuid is None:
             found = self._fact(line)
         else:
-            parent = line.word("parentUuid") or None
-            mark = _mark(line.word("type") or "", time)
-            found = self._in_tree(line, TreeLine(uuid, parent, mark, entry_id))
+            mark = _mark(told.type or "", time)
+            parent = told.parent_uuid or None
+            found = self._in_tree(line, told, TreeLine(uuid, parent, mark, entry_id))
         entry = record_of(_AGENT, found, line.raw) if isinstance(found, str) else found
         entry.id, entry.timestamp = entry_id, self._times.take(time)
         if entry.parent_id is UNSET:
@@ -126,20 +129,20 @@ class ClaudeCodeReading(Reading):
 
     def links(self, line: SourceLine) -> Links:
         """Return the uuid of a line and that of the line above; a boundary follows a line, too."""
-        above = line.word("parentUuid") or line.word("logicalParentUuid") or None
-        return Links(line.word("uuid") or None, above)
+        told = line.tell(Told)
+        return Links(told.uuid or None, told.parent_uuid or told.logical_parent_uuid or None)
 
     def knows(self, name: str) -> bool:
         """Return whether a line with this uuid came already."""
         return name in self._tree
 
-    def _note_origin(self, line: SourceLine) -> None:
-        origin, session_id = self._origin, line.word("sessionId")
+    def _note_origin(self, line: SourceLine, told: Told) -> None:
+        origin, session_id = self._origin, told.session_id
         origin.session_id = origin.session_id or session_id
         if session_id is not None:
             self._sessions.add(session_id)
-        origin.cwd = origin.cwd or line.word("cwd") or ""
-        origin.created_at = origin.created_at or line.time()
+        origin.cwd = origin.cwd or told.cwd or ""
+        origin.created_at = origin.created_at or rfc3339(told.timestamp)
         for name in _FACTS:
             if name in line.members and name not in origin.facts:
                 # A copy: a slice would keep the whole line in memory.
@@ -180,9 +183,9 @@ class ClaudeCodeReading(Reading):
 
     # -- lines of the tree -----------------------------------------------------------------------
 
-    def _in_tree(self, source: SourceLine, line: TreeLine) -> Entry | str:
+    def _in_tree(self, source: SourceLine, told: Told, line: TreeLine) -> Entry | str:
         """Return the entry of a line of the tree; the agent's word for a line that says nothing."""
-        word, stranger = word_for(source), self._stranger(source)
+        word, stranger = word_for(source), self._stranger(source, told)
         if self._tree.is_copy(line):
             return f"copy.{word}"
         message = None if stranger else said_in(source)
@@ -192,7 +195,7 @@ class ClaudeCodeReading(Reading):
             else:
                 self._tree.add_link(line, is_stranger=bool(stranger))
             return stranger + word
-        if not truth(source.members, "isCompactSummary"):
+        if not told.is_compact_summary:
             return self._say(source, line, message)
         place, boundary = self._tree.below(line.parent), self._tree.boundary_of(line.parent)
         if place.missing is None or boundary:
@@ -206,13 +209,13 @@ class ClaudeCodeReading(Reading):
             display=True,
         )
 
-    def _stranger(self, line: SourceLine) -> str:
+    def _stranger(self, line: SourceLine, told: Told) -> str:
         """Return the kind of a line that is no part of this file's conversation; "" for any other."""
-        is_aside = truth(line.members, "isSidechain")
+        is_aside = told.is_sidechain
         if self._is_subagent is None and "isSidechain" in line.members:
             self._is_subagent = self._origin.is_subagent = is_aside
             fork = text(member(line.members, "forkedFrom").get("sessionId"))
-            self._origin.parent_id = line.word("sessionId") if is_aside else fork
+            self._origin.parent_id = told.session_id if is_aside else fork
         if is_aside != bool(self._is_subagent):
             return "sidechain."
         return "" if is_null(line.members.get("teamName")) else "team."

@@ -6,10 +6,10 @@ import re
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from sessiond.dialects.agents.claude_tree import Boundary
-from sessiond.dialects.agents.source_line import SourceLine, decoded, member, truth
+from sessiond.dialects.agents.source_line import SourceLine, decoded, member
 from sessiond.dialects.lenient_json import array, items, join, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.parsed_message import ParsedMessage
@@ -17,6 +17,7 @@ from sessiond.model.parsed_message import ParsedMessage
 __all__ = [
     "BOUNDARY",
     "OUTPUT_FILE",
+    "Told",
     "boundary_in",
     "custom_type",
     "is_queued",
@@ -50,10 +51,28 @@ _ARGUMENTS: Final = r"<command-args>\s*[^\s<]"
 _COUNT_MAX: Final = 2**53
 
 
+class Told(Struct, rename="camel", gc=False):
+    """The members of a line that are asked for in each line."""
+
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | None = None
+    cwd: str | None = None
+    is_sidechain: bool = False
+    is_compact_summary: bool = False
+    is_meta: bool = False
+    is_api_error_message: bool = False
+
+
 def word_for(line: SourceLine) -> str:
     """Return the agent's word for a line: its type, and the kind of a system line or attachment."""
-    kind = line.word("type") or ""
-    detail = line.word("subtype") if kind == "system" else None
+    told = line.tell(Told)
+    kind = told.type or ""
+    detail = told.subtype if kind == "system" else None
     if kind == "attachment":
         detail = text(member(line.members, "attachment").get("type"))
     return f"{kind}.{detail}" if detail else kind
@@ -61,7 +80,8 @@ def word_for(line: SourceLine) -> str:
 
 def said_in(line: SourceLine) -> ParsedMessage | None:
     """Return the message of a line, or of a prompt that was queued while the model answered."""
-    kind = line.word("type")
+    told = line.tell(Told)
+    kind = told.type
     if kind in _SAID:
         said = line.members.get("message")
     elif is_queued(line):
@@ -74,7 +94,7 @@ def said_in(line: SourceLine) -> ParsedMessage | None:
         return None
     if kind != "assistant":
         return structs.replace(found, role="user", usage=None)
-    is_failed = truth(line.members, "isApiErrorMessage")
+    is_failed = told.is_api_error_message
     return structs.replace(
         found,
         role="assistant",
@@ -85,7 +105,7 @@ def said_in(line: SourceLine) -> ParsedMessage | None:
 
 def is_queued(line: SourceLine) -> bool:
     """Return whether a line is a prompt that was queued while the model answered."""
-    return word_for(line) == _QUEUED
+    return line.tell(Told).type == "attachment" and word_for(line) == _QUEUED
 
 
 def custom_type(line: SourceLine, message: ParsedMessage) -> str | None:
@@ -95,7 +115,7 @@ def custom_type(line: SourceLine, message: ParsedMessage) -> str | None:
     """
     if message.role != "user" or message.is_result:
         return None
-    if truth(line.members, "isMeta"):
+    if line.tell(Told).is_meta:
         return "claude-code.meta"
     said = message.text.lstrip()
     if said.startswith(_COMMANDS):

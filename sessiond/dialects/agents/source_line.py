@@ -5,10 +5,10 @@ Law: a member of another type than the reader wants counts as missing; no value 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from sessiond import typed
 from sessiond.dialects.base import BadLine
@@ -19,6 +19,8 @@ from sessiond.model.times import rfc3339
 __all__ = ["SourceLine", "count_in", "decoded", "member", "source_line", "truth"]
 
 
+T = TypeVar("T", bound=Struct)
+
 _string: Final = typed.decoder(str)
 _TRUE: Final = Raw(b"true")
 # Above the real figures of any session, and exact in every program.
@@ -27,12 +29,37 @@ _COUNT_MAX: Final = 10**12
 _LEVELS: Final = 8
 
 
-class SourceLine(Struct, frozen=True):
+class SourceLine(Struct):
     """A line that is an object: its number, from 1, its members, and its bytes."""
 
     number: int
     members: dict[str, Raw]
     raw: bytes = b""
+    told: Any = None
+    """What `tell` has returned last."""
+
+    def tell(self, kind: type[T]) -> T:
+        """Return the members that a Struct names, read at once: texts, None without one, and flags.
+
+        The Struct is made once. Its fields of texts have the default None, those of flags False.
+        """
+        found = self.told
+        if type(found) is not kind:
+            try:
+                found = typed.decode(self.raw, kind)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                # A member of another type takes no other member along.
+                members = self.members
+                found = kind(
+                    **{
+                        one.name: text(members.get(one.encode_name))
+                        if one.default is None
+                        else truth(members, one.encode_name)
+                        for one in structs.fields(kind)
+                    }
+                )
+            self.told = found
+        return found
 
     def word(self, name: str) -> str | None:
         """Return a member that is a text; None for any other value."""

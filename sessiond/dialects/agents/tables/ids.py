@@ -45,8 +45,8 @@ class IdTable:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the table without its slots: another process hashes keys otherwise."""
-        recent = {"_recent": {}, "_recent_names": {}}
-        return {**vars(self), "_slots": len(self._slots), **recent, "_asked": None}
+        none: dict[str, Any] = {"_recent": {}, "_recent_names": {}, "_asked": None}
+        return {**vars(self), "_slots": len(self._slots), **none}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of another table."""

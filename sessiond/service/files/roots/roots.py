@@ -89,7 +89,7 @@ class Root(Struct, frozen=True):
             return text == self.path
         # Texts: a list asks for each file, and a `Path` per question is slow.
         folders = tuple(text[len(below) :].split("/")[:-1])
-        for at in range(len(folders)):
+        for at in range(len(folders)):  # noqa: SIM110
             if not self.leads_to(folders[: at + 1]):
                 return False
         return True
@@ -346,8 +346,7 @@ def _link_at(path: Path, _disk: Files) -> Path:
 
 def is_in(roots: Sequence[Root], path: Path) -> bool:
     """Return whether a file lies in one of these roots, or in a folder that a root leads to."""
-    # Asked for each file of each look.
-    for root in roots:
+    for root in roots:  # noqa: SIM110 - asked for each file of each look
         if root.holds(path):
             return True
     return False

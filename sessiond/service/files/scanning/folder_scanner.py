@@ -420,12 +420,16 @@ class FolderScanner:
     def _take_in(self, look: Look) -> Iterable[str]:
         """Yield the sessions that the files in a folder concern."""
         folder, found = look.folder, look.found
+        is_own = folder in self._claims.folders
         names: Iterable[str] = found
         if look.asked is not None:
             names = (self._claims.names(folder) - look.asked) | found.keys()
         again = {name for name, one in found.items() if self._is_changed(f"{folder}/{name}", one)}
         yield from self._claims.update(
-            folder, names, lambda name: self._identify(folder, name, found.get(name)), again
+            folder,
+            names,
+            lambda name: self._identify(folder, name, found.get(name), is_own=is_own),
+            again,
         )
         for path in self._claims.take_gone():
             for kept in (self._seen, self._unreadable, self._refused):
@@ -460,8 +464,13 @@ class FolderScanner:
         # The folder may have other things of such a name.
         return session_id in self._trashed and trash.has(session_id)
 
-    def _identify(self, folder: Path, name: str, found: FileStat | None) -> str | None:
-        """Return the session id of a file whose name has none; record why if it is no session."""
+    def _identify(
+        self, folder: Path, name: str, found: FileStat | None, *, is_own: bool
+    ) -> str | None:
+        """Return the session id of a file whose name has none; record why if it is no session.
+
+        `is_own` tells that the folder is one of the profile's.
+        """
         path = f"{folder}/{name}"
         known_id = None if path in self._doubtful else self._known_at.get(path)
         if found is not None and known_id and self._seen.get(path) == fingerprint_of(found):
@@ -472,7 +481,7 @@ class FolderScanner:
             # Neither an answer nor the catalog can hold a name that is not UTF-8.
             self._unreadable[path] = "its name is not UTF-8: rename it"
             return None
-        if found is not None and folder not in self._claims.folders:
+        if found is not None and not is_own:
             self._arrived[path] = found
             return None
         try:
