@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from sessiond.dialects.agents import agent_of_lines
+from sessiond.dialects import agents
+from sessiond.dialects.agents import FirstLines, agent_of_lines
+from sessiond.dialects.agents.source_line import SourceLine, source_line
 from sessiond.dialects.lenient_json import lenient
 from sessiond.dialects.preview import entry_preview
 from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_PREAMBLE_BYTES
@@ -75,6 +77,33 @@ def test_lines_behind_bookkeeping_tell_the_agent(line: Any, tmp_path: Path) -> N
     assert agent.name == "claude-code"
     assert agent_of_lines(lines[:-1]) is None
     assert agent_of_lines([b"{}"] * 200 + lines[-1:]) is None
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 70])
+@pytest.mark.parametrize("line", [SNAPSHOT, QUEUED, PULL, SUMMARY])
+def test_each_line_before_those_that_tell_the_agent_is_decoded_once(
+    line: Any, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = write_lines(tmp_path / "file.jsonl", [*[line] * 200, TALK[0]]).read_bytes().splitlines()
+    decoded = list[bytes]()
+
+    def counted(number: int, one: bytes) -> SourceLine:
+        decoded.append(one)
+        return source_line(number, one)
+
+    monkeypatch.setattr(agents, "source_line", counted)
+    told = FirstLines()
+    found = [told.take(lines[at : at + size]) for at in range(0, len(lines), size)]
+    assert [one.name if one else None for one in found] == [None] * (len(found) - 1) + ["claude-code"]  # fmt: skip
+    assert decoded == lines
+
+
+@pytest.mark.parametrize("none", [b"{}", b"7", b"{"])
+def test_many_lines_that_tell_nothing_are_no_agents(none: bytes) -> None:
+    told = FirstLines()
+    for _ in range(60):
+        assert told.take([none]) is None
+    assert told.is_over
 
 
 @pytest.mark.parametrize("lines", [[SUMMARY], [SNAPSHOT, QUEUED, PULL]])

@@ -49,9 +49,9 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.recovery import pieces
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["AGENTS", "LINES_TRIED", "Agent", "agent_of_lines", "may_be_agents"]
+__all__ = ["AGENTS", "Agent", "FirstLines", "agent_of_lines"]
 
-LINES_TRIED: Final = 50
+_LINES_TRIED: Final = 50
 """Number of lines that tell an agent: some before the first message tell nothing, or are damaged."""
 _FEW_LINES: Final = 4
 
@@ -96,27 +96,47 @@ def _objects(number: int, line: bytes) -> list[SourceLine]:
     return found
 
 
+class FirstLines:
+    """The first lines of a file, as far as they came: whether they tell an agent. Each is decoded once."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first: list[SourceLine] = []
+        self._is_tried = False
+        # The agents that lines behind these may tell.
+        self._may_be = list(AGENTS.values())
+
+    @property
+    def is_over(self) -> bool:
+        """True if no later line tells an agent."""
+        return not self._may_be
+
+    def take(self, lines: Iterable[bytes]) -> Agent | None:
+        """Take the next lines; return the agent that the lines so far tell, None if they tell none."""
+        numbered = enumerate(lines, self._count + 1)
+        # The first lines of most files tell, and a list asks for every file.
+        for end in (1, 1 + _FEW_LINES, _LINES_TRIED):
+            begun = self._count
+            for number, line in islice(numbered, max(0, end - begun)):
+                self._first += _objects(number, line)
+                self._count = number
+            if self._count > begun:
+                found = next((one for one in self._may_be if one.is_mine(self._first)), None)
+                if found is not None:
+                    return found
+        if self._count == _LINES_TRIED and not self._is_tried:
+            self._is_tried = True
+            self._may_be = [one for one in self._may_be if any(map(one.may_begin, self._first))]
+            self._first.clear()
+        for number, line in numbered if self._may_be else ():
+            self._count = number
+            objects = _objects(number, line)
+            found = next((one for one in self._may_be if one.is_mine(objects)), None)
+            if found is not None:
+                return found
+        return None
+
+
 def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
     """Return the agent whose file begins with these lines; None for any other file."""
-    first: list[SourceLine] = []
-    numbered = enumerate(lines, 1)
-    # The first lines of most files tell, and a list asks for every file.
-    for count in (1, _FEW_LINES, LINES_TRIED - 1 - _FEW_LINES):
-        for number, line in islice(numbered, count):
-            first += _objects(number, line)
-        found = next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)
-        if found is not None:
-            return found
-    may_be = [agent for agent in AGENTS.values() if any(map(agent.may_begin, first))]
-    for number, line in numbered if may_be else ():
-        objects = _objects(number, line)
-        found = next((agent for agent in may_be if agent.is_mine(objects)), None)
-        if found is not None:
-            return found
-    return None
-
-
-def may_be_agents(lines: Iterable[bytes]) -> bool:
-    """Return whether the lines behind these may tell an agent, which none of these does."""
-    objects = (one for line in islice(lines, LINES_TRIED) for one in _objects(1, line))
-    return any(agent.may_begin(one) for one in objects for agent in AGENTS.values())
+    return FirstLines().take(lines)

@@ -23,7 +23,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sessiond import typed
 from sessiond.catalog.fulltext import LinePlace
 from sessiond.dialects import sniff
-from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines, may_be_agents
+from sessiond.dialects.agents import AGENTS, Agent, FirstLines
 from sessiond.dialects.agents.codex import AGENT as CODEX
 from sessiond.dialects.agents.kept_state import kept_state, state_of
 from sessiond.dialects.agents.opencode import AGENT as OPENCODE
@@ -137,19 +137,20 @@ class AgentFiles:
     def _recognised(self, held: HeldFile) -> AgentFile | None:
         """Return a file of another agent by its first lines: as many as tell the agent and the header."""
         lines: list[bytes] = []
+        told = FirstLines()
         agent: Agent | None = None
         transcript: Transcript | None = None
         records: Iterator[Taken] | None = None
         for more in first_lines(held, never):
             lines += more
             if transcript is None:
-                agent, more = agent_of_lines(lines), lines
+                agent, more = told.take(more), lines
                 transcript = None if agent is None else Transcript(agent.reading())
             if transcript is not None:
                 records = _begun(transcript, more)
                 if transcript.reading.origin.is_told:
                     break
-            elif len(lines) >= LINES_TRIED and not may_be_agents(lines):
+            elif told.is_over:
                 break
         first = next((line for line in lines if line.strip()), b"")
         if agent is None or transcript is None or sniff(first) is not None:
