@@ -93,7 +93,7 @@ class CodexReading(Reading):
     def take(self, line: SourceLine) -> Entry | Opaque:
         """Return the entry of the next record."""
         self._number = line.number
-        self._times.take(line.time())
+        time = self._times.take(line.time())
         kind, payload = line.word("type") or "", member(line.members, "payload")
         if kind in ITEMS and not payload:
             # The oldest rollouts have the items themselves as lines.
@@ -106,7 +106,7 @@ class CodexReading(Reading):
         elif not isinstance(entry, Leaf | Opaque):
             self._leaf = self._number
         entry.id, entry.parent_id = _id(self._number), _id(above) if above else None
-        entry.timestamp = self._times.take("")
+        entry.timestamp = time
         return entry
 
     def is_own(self, line: SourceLine) -> bool:

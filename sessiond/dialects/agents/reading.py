@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Raw, Struct
 
@@ -47,6 +48,9 @@ class Links(Struct, frozen=True):
     parent: str | None = None
 
 
+_NO_LINKS: Final = Links()
+
+
 class Reading(ABC):
     """The reading of one session; pure, without files."""
 
@@ -79,7 +83,7 @@ class Reading(ABC):
 
     def links(self, line: SourceLine) -> Links:  # noqa: ARG002
         """Return the names that a record has in the file's tree; none in a list."""
-        return Links()
+        return _NO_LINKS
 
     def knows(self, name: str) -> bool:  # noqa: ARG002
         """Return whether a record of this name came already."""

@@ -36,7 +36,7 @@ class SourceLine(Struct):
     members: dict[str, Raw]
     raw: bytes = b""
     told: Any = None
-    """What `tell` has returned last."""
+    """The Struct that `tell` has returned last."""
 
     def tell(self, kind: type[T]) -> T:
         """Return the members that a Struct names, read at once: texts, None without one, and flags.

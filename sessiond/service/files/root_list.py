@@ -233,15 +233,15 @@ class FolderRoots:
         `is_linked` tells that links lead there. Databases are opened in a root alone. Raises OSError for the
         folder itself; a folder below that cannot be read has no files.
         """
-        looks = self._profile.paths if is_root else self._profile.files
+        looks, here = self._profile.paths if is_root else self._profile.files, Path(folder)
         below: list[str] = []
-        for name, found in looks.stats(Path(folder)).items():
+        for name, found in looks.stats(here).items():
             inner = (*parts, name)
             if stat.S_ISDIR(found.st_mode):
                 below += [name] if root.leads_to(inner) else []
             elif root.has_session(inner):
                 yield f"{folder}/{name}", found
-        links = self._links_in(folder, below)
+        links = self._links_in(here, below)
         for name in below:
             path, leads = f"{folder}/{name}", is_linked or name in links
             with suppress(OSError):
@@ -250,15 +250,15 @@ class FolderRoots:
                     inner = (*parts, name)
                     yield from self._files_in(root, path, inner, is_root=is_root, is_linked=leads)
 
-    def _links_in(self, folder: str, names: Sequence[str]) -> set[str]:
+    def _links_in(self, folder: Path, names: Sequence[str]) -> set[str]:
         """Return which of the names in a folder are symbolic links. Raises TimeoutError."""
 
         def links(disk: Files) -> set[str]:
             found = set[str]()
             for name in names:
                 with suppress(FileNotFoundError):
-                    if stat.S_ISLNK(disk.lstat(Path(folder, name)).st_mode):
+                    if stat.S_ISLNK(disk.lstat(folder / name).st_mode):
                         found.add(name)
             return found
 
-        return self._profile.files.together(Path(folder, names[0]), links) if names else set()
+        return self._profile.files.together(folder, links) if names else set()
