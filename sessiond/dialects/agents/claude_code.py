@@ -263,7 +263,7 @@ class ClaudeCodeReading(Reading):
         elif answer and tree.goes_on(group, place):
             place = Place(place.above or tree.in_group(group).above, None, group)
         else:
-            place = structs.replace(place, group=tree.new_group())
+            place = Place(place.above, place.missing, tree.new_group())
             if place.missing is not None:
                 tree.lose(place.missing, place.group)
             if response_id is not None:
@@ -273,7 +273,8 @@ class ClaudeCodeReading(Reading):
         stated = answers.stated(answer)
         usage = stated.take(message.usage)
         answers.keep(answer, stated)
-        return place, structs.replace(message, usage=usage)
+        said = message if usage is message.usage else structs.replace(message, usage=usage)
+        return place, said
 
     def _user(
         self, line: TreeLine, message: ParsedMessage, *, is_late: bool
@@ -290,7 +291,7 @@ class ClaudeCodeReading(Reading):
         if message.is_result:
             place = self._tree.of_lost(place)
         if not (message.is_result or (is_late and self._calls.is_waiting(place.group))):
-            place = structs.replace(place, group=0)
+            place = Place(place.above, place.missing)
         return place, message
 
     def _compact(

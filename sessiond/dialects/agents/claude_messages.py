@@ -93,8 +93,12 @@ def said_in(line: SourceLine) -> ParsedMessage | None:
     if found is None:
         return None
     if kind != "assistant":
+        if found.role == "user" and found.usage is None:
+            return found
         return structs.replace(found, role="user", usage=None)
     is_failed = told.is_api_error_message
+    if found.role == "assistant" and found.model_id != "<synthetic>" and not is_failed:
+        return found
     return structs.replace(
         found,
         role="assistant",

@@ -87,6 +87,8 @@ class OpenCalls:
 
         The group is None if the message answers no open call.
         """
+        if not message.is_result:
+            return message, None
         asked = [block.id for block in message.blocks if block.kind == "tool_result"]
         found = {call_id: self._calls[call_id] for call_id in asked if call_id in self._calls}
         for call_id in found:

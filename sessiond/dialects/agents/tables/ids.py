@@ -133,11 +133,14 @@ class IdTable:
 def _key(name: str) -> tuple[bytes, bool]:
     """Return the key of an id, and whether the key tells the id."""
     if len(name) == _UUID_CHARS:
+        digits = name.replace("-", "")
         try:
-            key = bytes.fromhex(name.replace("-", ""))
+            key = bytes.fromhex(digits)
         except ValueError:
             key = b""
-        if len(key) == _KEY_BYTES and _spelled(key) == name:
+        # With 32 digits it has four other characters, so the usual spelling if these are where that has them.
+        is_usual = name[8] == name[13] == name[18] == name[23] == "-"
+        if len(key) == _KEY_BYTES and is_usual and key.hex() == digits:
             return key, True
     data = name.encode(errors="surrogatepass")
     return short_digest(data), False
