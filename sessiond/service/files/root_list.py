@@ -138,7 +138,9 @@ class FolderRoots:
         for kind, home in self._homes():
             if home == path:
                 return kind
-        found = [each for kind in ROOT_KINDS for each in self._files_in(Root(path, kind), path)]
+        kinds = [Root(path, kind) for kind in ROOT_KINDS]
+        # A path that is no root yet may have links.
+        found = [each for one in kinds for each in self._files_in(one, path, is_linked=True)]
         files = sorted({(one.st_mtime_ns, file) for file, one in found})
         for _, file in files[: -_FILES_TRIED - 1 : -1]:
             with suppress(SessiondError):
@@ -189,14 +191,15 @@ class FolderRoots:
                         yield kind, real
 
     def _info(self, root: Root, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
+        def walk() -> list[int]:
+            return [one.st_size for _, one in self._files_in(root, root.path, is_root=added)]
+
         count = size = 0
         has_unread = False
         reason: str | None = None
         try:
-            sizes = self._profile.files.visit(
-                Path(root.path),
-                lambda: [one.st_size for _, one in self._files_in(root, root.path, is_root=added)],
-            )
+            # The folders of a root are one place, so that one thread looks at them all.
+            sizes = self._profile.files.visit(Path(root.path), walk) if added else walk()
             count, size = len(sizes), sum(sizes)
             databases = (
                 self._profile.paths.database_bytes(Path(root.path)) if root.has_databases else 0
