@@ -498,6 +498,8 @@ KEPT_INDEX_BYTES_MAX: Final = 2**30
 INDEX_SAMPLE_LINES: Final = 16
 # service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
 FIRST_SCAN_SECONDS: Final = 1.0
+# service/files: for how long the answer to a change of the roots has the figures of other roots as they were.
+ROOT_FIGURES_SECONDS: Final = 5.0
 # service/listing: how long a list or a search that need not be whole waits for the reading under way.
 GLANCE_SECONDS: Final = 0.2
 # service/listing: time between the first change and the update of what lists show.

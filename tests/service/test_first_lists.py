@@ -13,7 +13,7 @@ import pytest
 
 from sessiond.catalog.guarded import GuardedDatabase
 from sessiond.journal.disk.files import Files
-from sessiond.limits import AGENT_LIST_BYTES_MAX, SCAN_SECONDS
+from sessiond.limits import AGENT_LIST_BYTES_MAX, ROOT_FIGURES_SECONDS, SCAN_SECONDS
 from sessiond.model.ids import derive_session_id
 from sessiond.service.files.guarded_files import guarded
 from sessiond.service.files.in_place import AgentFiles
@@ -159,6 +159,31 @@ async def test_to_add_a_root_takes_no_thread_for_each_folder(
         assert added["sessions"] == 2 * count
         found.append(counted.calls["submit"])
     assert found[0] == found[1]
+
+
+async def test_who_adds_root_after_root_waits_for_the_files_of_each_root_once(
+    home: Path, tmp_path: Path
+) -> None:
+    roots = [(tmp_path / name).resolve() for name in "abcd"]
+    for root in roots:
+        put(root, "session-1", pi_file("session-1", "hi"))
+    house = House(home, Files())
+
+    async def told(wire: Wire, **asked: Any) -> list[int]:
+        answer = await wire.call("catalog/roots", **asked)
+        return [one["sessions"] for one in answer["roots"] if one["added"]]
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for number, root in enumerate(roots[:2], 1):
+            assert await told(wire, action="add", path=str(root), kind="pi") == [1] * number
+            put(root, "session-2", pi_file("session-2", "hi"))
+        assert await told(wire, action="add", path=str(roots[2]), kind="pi") == [1, 1, 1]
+        assert await told(wire) == [2, 2, 1]
+        put(roots[0], "session-3", pi_file("session-3", "hi"))
+        house.seconds += ROOT_FIGURES_SECONDS
+        assert await told(wire, action="add", path=str(roots[3]), kind="pi") == [3, 2, 1, 1]
+        assert await told(wire, action="remove", path=str(roots[1])) == [3, 1, 1]
+        assert await told(wire, action="add", path=str(roots[1]), kind="pi") == [3, 1, 1, 2]
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])

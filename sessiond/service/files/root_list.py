@@ -9,17 +9,20 @@ from __future__ import annotations
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio import CancelScope, to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from sessiond.dialects.agents.places import FOLDERS_OF_AGENTS
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files, FileStat
+from sessiond.limits import ROOT_FIGURES_SECONDS
 from sessiond.model.formats import ROOT_KINDS
 from sessiond.service.files.profile import Profile
 from sessiond.service.files.roots.roots import OWN, Root, is_in
@@ -32,6 +35,14 @@ __all__ = ["FolderRoots"]
 _FILES_TRIED: Final = 20
 
 
+class _Figures(Struct, frozen=True):
+    """The figures of a folder, and the reason why it cannot be read or is shown as it was; as in `RootInfo`."""
+
+    sessions: int | None
+    bytes: int
+    reason: str | None
+
+
 class FolderRoots:
     """The roots of one profile, one change at a time."""
 
@@ -40,10 +51,12 @@ class FolderRoots:
         self._roots = profile.roots
         self._on_change = on_change
         self._turn = anyio.Lock()
+        # Figures of roots, each with the moment of its count, by path.
+        self._counted: dict[str, tuple[float, _Figures]] = {}
 
     async def look(self) -> list[RootInfo]:
         """Return the roots, and the folders of known programs that are none."""
-        return await to_thread.run_sync(self._look)
+        return await to_thread.run_sync(self._look, 0.0)
 
     async def add(self, path: str, kind: str | None, *, outputs: bool | None) -> list[RootInfo]:
         """Add a folder, or change whether its `outputs` are searched; return what `look` returns.
@@ -73,7 +86,8 @@ class FolderRoots:
             with CancelScope(shield=True):
                 await to_thread.run_sync(change)
                 await self._on_change(shown)
-        return await self.look()
+        # Who adds root after root does not wait for the files of all roots each time.
+        return await to_thread.run_sync(self._look, ROOT_FIGURES_SECONDS)
 
     # -- changes -----------------------------------------------------------------------
 
@@ -101,6 +115,7 @@ class FolderRoots:
             text = f"{real} cannot be listed: {error.strerror}{self._meant(real)}"
             raise InvalidParams(text, path="path") from error
         self._roots.add(Root(real, kind or self._kind_of(real), outputs=outputs is not False))
+        self._counted.pop(real, None)
 
     def _change_outputs(self, root: Root) -> None:
         if root.configured or self._roots.asks_for_no_outputs(root):
@@ -159,18 +174,24 @@ class FolderRoots:
             )
             raise InvalidParams(text, path="path")
         self._roots.remove(root)
+        self._counted.pop(root.path, None)
 
     # -- the look ------------------------------------------------------------------------
 
-    def _look(self) -> list[RootInfo]:
+    def _look(self, seconds: float) -> list[RootInfo]:
+        """Return what there is; figures of a root that were counted less than so many seconds ago are not counted again."""
         roots = self._roots.current
         texts = self._indexed()
-        found = [self._info(root, texts.get(root.path), added=True) for root in roots]
+        found = [
+            _info(root, self._recent(root, seconds), texts.get(root.path), added=True)
+            for root in roots
+        ]
         there = {root.path for root in roots}
         for kind, home in self._homes():
             if home not in there:
                 there.add(home)
-                info = self._info(Root(home, kind), None, added=False)
+                root = Root(home, kind)
+                info = _info(root, self._figures(root, added=False), None, added=False)
                 found += [info] if info.reason is None else []
         return found
 
@@ -190,7 +211,15 @@ class FolderRoots:
                     if self._profile.files.exists(real) and printable(real) == real:
                         yield kind, real
 
-    def _info(self, root: Root, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
+    def _recent(self, root: Root, seconds: float) -> _Figures:
+        now = self._profile.environment.monotonic()
+        at, figures = self._counted.get(root.path, (-inf, None))
+        if figures is None or now - at >= seconds:
+            figures = self._figures(root, added=True)
+            self._counted[root.path] = now, figures
+        return figures
+
+    def _figures(self, root: Root, *, added: bool) -> _Figures:
         def walk() -> list[int]:
             return [one.st_size for _, one in self._files_in(root, root.path, is_root=added)]
 
@@ -209,18 +238,7 @@ class FolderRoots:
             reason = self._profile.paths.why_old(Path(root.path)) if added else None
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
-        return RootInfo(
-            path=printable(root.path),
-            kind=root.kind,
-            sessions=None if has_unread else count,
-            bytes=size,
-            added=added,
-            configured=root.configured,
-            reason=reason,
-            indexed_chars=0 if texts is None else texts.chars,
-            index_full=texts is not None and texts.is_full,
-            outputs=root.outputs,
-        )
+        return _Figures(None if has_unread else count, size, reason)
 
     def _files_in(
         self,
@@ -265,3 +283,18 @@ class FolderRoots:
             return found
 
         return self._profile.files.together(folder, links) if names else set()
+
+
+def _info(root: Root, figures: _Figures, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
+    return RootInfo(
+        path=printable(root.path),
+        kind=root.kind,
+        sessions=figures.sessions,
+        bytes=figures.bytes,
+        added=added,
+        configured=root.configured,
+        reason=figures.reason,
+        indexed_chars=0 if texts is None else texts.chars,
+        index_full=texts is not None and texts.is_full,
+        outputs=root.outputs,
+    )
