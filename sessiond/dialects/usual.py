@@ -114,35 +114,32 @@ def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
             blocks.append(Block("text", text=found.text))
         elif found.type == "thinking" and found.thinking and _is_plain(found):
             blocks.append(Block("thinking", text=found.thinking, signature=found.thinkingSignature))
-        elif found.type == "toolCall" and isinstance(found.arguments, Raw):
-            if found.function is not UNSET:
-                return None
-            blocks.append(
-                Block(
-                    "tool_call",
-                    id=found.id,
-                    name=found.name,
-                    arguments=found.arguments,
-                    spelling=found.type,
-                )
-            )
-        elif found.type == "tool_use" and isinstance(found.input, Raw):
-            if not (found.arguments is found.args is found.function is UNSET):
-                return None
-            blocks.append(
-                Block(
-                    "tool_call",
-                    id=found.id,
-                    name=found.name,
-                    arguments=found.input,
-                    spelling=found.type,
-                )
-            )
         elif found.type == "tool_result" and (said := _said(found)) is not None:
             blocks.append(said)
+        elif (arguments := _arguments(found)) is not None:
+            blocks.append(
+                Block(
+                    "tool_call",
+                    id=found.id,
+                    name=found.name,
+                    arguments=arguments,
+                    spelling=found.type,
+                )
+            )
         else:
             return None
     return tuple(blocks)
+
+
+def _arguments(found: _Block) -> Raw | None:
+    """Return the arguments of a call; None for a block that is none, or needs the general way."""
+    if found.type == "toolCall":
+        given = found.arguments
+    elif found.type == "tool_use" and found.arguments is found.args is UNSET:
+        given = found.input
+    else:
+        return None
+    return given if isinstance(given, Raw) and found.function is UNSET else None
 
 
 def _said(found: _Block) -> Block | None:
