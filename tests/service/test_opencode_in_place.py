@@ -132,8 +132,10 @@ class Followed:
         self.path = path
 
     async def told(self) -> dict[str, Any]:
-        """Return the next notification."""
-        return dict(await self.wire.next_notification())
+        """Return the next notification, but for the one that a subscription has reached the end of a log."""
+        while (told := await self.wire.next_notification())["method"] == "session/synced":
+            pass
+        return dict(told)
 
     async def said(self) -> str:
         """Return the text of the next event, which is a message."""
