@@ -83,7 +83,7 @@ class KeyFile:
                 return None
             try:
                 size = check_regular(files, fd)
-                self._require(_flaw_of_rights(files.fstat(fd)))
+                self._require(_flaw_of_rights(files.fstat(fd), self.path))
                 text = files.pread(fd, min(size, KEY_FILE_BYTES_MAX + 1), 0)
             finally:
                 close_quietly(files, fd)
@@ -98,7 +98,7 @@ class KeyFile:
             return flaw
         fd = open_regular(self._files, self.path)
         try:
-            return _flaw_of_rights(self._files.fstat(fd))
+            return _flaw_of_rights(self._files.fstat(fd), self.path)
         finally:
             close_quietly(self._files, fd)
 
@@ -220,7 +220,7 @@ class KeyFile:
 
     def _is_own(self, path: Path) -> bool:
         found = self._files.lstat(path)
-        return stat.S_ISREG(found.st_mode) and _flaw_of_rights(found) is None
+        return stat.S_ISREG(found.st_mode) and _flaw_of_rights(found, self.path) is None
 
     def _make_folder(self, folder: Path) -> None:
         """Make the folder and those above it that are missing, for the user only, durably."""
@@ -257,16 +257,18 @@ def _lock(files: Files, fd: int) -> bool:
         return True
 
 
-def _flaw_of_rights(found: FileStat) -> Flaw | None:
+def _flaw_of_rights(found: FileStat, path: Path) -> Flaw | None:
     if found.st_uid != os.geteuid():
         return Flaw("belongs to another user", "make it yours, or name another file")
     mode = stat.S_IMODE(found.st_mode)
     if not mode & 0o077:
         return None
+    from shlex import quote  # loaded where a file is at fault
+
     why = f"can be read or written by other users (mode {mode:04o})"
     then = (
-        "run chmod 600 on it, and think of the key as known to them: `sessiond secret rotate` makes"
-        " another"
+        f"run `chmod 600 {printable(quote(str(path)))}`, and think of the key as known to them:"
+        " `sessiond secret rotate` makes another"
     )
     return Flaw(why, then)
 

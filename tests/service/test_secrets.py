@@ -222,7 +222,7 @@ async def test_a_key_file_is_made_for_its_owner_alone(real_house: House) -> None
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         refusal = await wire.refusal("secret/get", namespace=NS, key="a")
         assert (refusal.data["reason"], refusal.data["path"]) == ("unsafe_key", str(path))
-        assert "chmod 600" in refusal.message
+        assert f"`chmod 600 {path}`" in refusal.message
         path.chmod(0o600)
         assert await value_of(wire, "a", store="secret") == MARKER
 
