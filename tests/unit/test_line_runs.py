@@ -254,6 +254,15 @@ def in_runs(
 @example(
     [[Line({"type": "message", "message": {"role": "assistant", "model": "m"}})] * 9], [], 1, PI
 )
+@example(
+    [
+        [Line({"type": "model_change", "model_id": "m", "provider": "p"})],
+        [Line({"type": "message", "message": {"role": "user"}, "head": ""}, is_terse=False)],
+    ],
+    [],
+    1,
+    NATIVE,
+)
 def test_a_run_of_lines_is_indexed_as_each_line_by_itself(
     items: list[list[Line | bytes]], cuts: list[int], apart: int, dialect: Dialect
 ) -> None:

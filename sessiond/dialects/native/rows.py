@@ -120,7 +120,7 @@ def message_lines(lines: Sequence[bytes]) -> MessageLines:
     """Return the columns of the usual messages up to the first line that needs a closer look."""
     found = _usual.read(lines)
     made = _usual.columns(found)
-    made.heads = [line.head for line in found]
+    made.heads = [line.head or MAIN for line in found]
     return made
 
 
