@@ -239,6 +239,11 @@ NATIVE: dict[str, Damage] = {
     # What refers to something that is not there.
     "an orphan": told(GOOD + line(b"n3", b'"nowhere"'), "orphan", repaired=THREE_BELOW),
     "a parent that comes later": told(HEADER + TWO + ONE, "orphan", 2, repaired=GOOD),
+    "an orphan that goes on at an entry that gets another place": Damage(
+        HEADER + line(b"n3", b'"n1"') + line(b"n4", b'"nowhere"') + ONE,
+        [(2, "orphan"), (3, "orphan")],
+        repaired=HEADER + ONE + line(b"n3", b'"n1"') + line(b"n4", b'"n3"'),
+    ),
     "a circle": told(HEADER + line(b"n1", b'"n2"') + TWO, "orphan", 2),
     "its own parent": told(GOOD + line(b"n3", b'"n3"'), "orphan", repaired=THREE_BELOW),
     "a parent that is no text": told(GOOD + line(b"n3", b"7"), "orphan", repaired=THREE_BELOW),

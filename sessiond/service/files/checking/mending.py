@@ -125,18 +125,29 @@ class Gaps:
             # A later entry of the orphan's own id is no parent.
             and orphan.parent_id != session.names[orphan.seq]
         }
-        order, moved, in_circles = _ordered(session.seq, later, self._all_leans(found, places))
-        parents: dict[int, str] = {}
-        for orphan in self._orphans:
-            is_there = 0 < places.get(orphan.parent_id, 0) < orphan.seq
-            if orphan.seq in in_circles or not (is_there or orphan.seq in later):
-                above = self._before(found, orphan)
-                if above is not None:
-                    parents[orphan.seq] = above
+        parents: dict[int, str | None] = {}
+        leans = self._all_leans(found, places)
+        left = [
+            orphan
+            for orphan in self._orphans
+            if orphan.seq not in later and not 0 < places.get(orphan.parent_id, 0) < orphan.seq
+        ]
+        while True:
+            for orphan in left:
+                # The entry waits for its new parent, too, where that gets another place.
+                above = parents[orphan.seq] = self._before(found, orphan)
+                waits = () if above is None else _earlier(places, (above,), orphan.seq)
+                leans[orphan.seq] = (*leans.get(orphan.seq, ()), *waits)
+                later.pop(orphan.seq, None)
+            order, moved, in_circles = _ordered(session.seq, later, leans)
+            left = [one for one in self._orphans if one.seq in in_circles - parents.keys()]
+            if not left:
+                break
         recovered: dict[int, list[bytes]] = {}
         for one in found:
             recovered.setdefault(one.seq, []).append(self._placed(one, found, places))
-        return Mended(recovered, parents, order, moved)
+        there = {seq: above for seq, above in parents.items() if above is not None}
+        return Mended(recovered, there, order, moved)
 
     def _all_leans(
         self, found: Sequence[_Found], places: Mapping[str, int]
