@@ -231,7 +231,8 @@ def whole_lines(data: bytes) -> list[bytes]:
             value = strict(line.removesuffix(b"\r"))
         except NotStrict:
             continue
-        if not isinstance(value, dict) or type(value.get("id")) is not str:
+        # An entry without an id is a line that does not parse.
+        if not isinstance(value, dict) or type(value.get("id")) is not str or not value["id"]:
             continue
         if type(value.get("type")) is str and value["type"] not in {"session", "session_header"}:
             found.append(line)
