@@ -140,9 +140,9 @@ class Gaps:
                 leans[orphan.seq] = (*leans.get(orphan.seq, ()), *waits)
                 later.pop(orphan.seq, None)
             order, moved, in_circles = _ordered(session.seq, later, leans)
-            left = [one for one in self._orphans if one.seq in in_circles - parents.keys()]
-            if not left:
+            if not in_circles:
                 break
+            left = [orphan for orphan in self._orphans if orphan.seq in in_circles]
         recovered: dict[int, list[bytes]] = {}
         for one in found:
             recovered.setdefault(one.seq, []).append(self._placed(one, found, places))
@@ -226,7 +226,8 @@ def _ordered(
     """Return the lines from the first one that moves, in their order, the number of lines that move, and circles.
 
     `later` has the lines of the entries whose parents stand behind them, with the lines of the parents. A
-    line that refers to one that waits waits for that one. A circle is an entry that waits for itself.
+    line that refers to one that waits waits for that one. A circle is an entry that waits for itself; where there is
+    one, lines are missing in the order.
     """
     if not later:
         return [], 0, frozenset()
@@ -255,9 +256,4 @@ def _ordered(
             waiting.discard(at)
             order.append(at)
             ready += reversed(behind.pop(at, []))
-    circles = frozenset(waiting & later.keys())
-    if not waiting:
-        return order, moved, circles
-    rest = {seq: above for seq, above in later.items() if seq not in circles}
-    again, moved, more = _ordered(last, rest, leans)
-    return again, moved, circles | more
+    return order, moved, frozenset(waiting & later.keys())
