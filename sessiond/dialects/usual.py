@@ -63,7 +63,7 @@ class _Message(Struct, gc=False):
     custom_role: Raw | UnsetType = UNSET
 
 
-_content: Final = typed.decoder(str | list[_Block])
+_CONTENT: Final = str | list[_Block]
 _TEXT: Final = frozenset({"text", "input_text", "output_text"})
 _ROLES: Final = frozenset({"user", "assistant", "toolResult", "system", "custom"})
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -150,7 +150,7 @@ def _said(found: _Block) -> Block | None:
         return None
     content = found.content
     try:
-        said = _blocks(_content.decode(content)) if isinstance(content, Raw) else ()
+        said = _blocks(typed.decode(content, _CONTENT)) if isinstance(content, Raw) else ()
     except _DECODE_ERRORS:
         return None
     return None if said is None else _result(found.tool_use_id, found.name, said, found.is_error)
