@@ -90,10 +90,10 @@ class Story(NamedTuple):
 
     line: str
     shows: str = ""
-    """What an advised command prints; "" if the line passes when they have run."""
+    """Text that an advised command prints; "" if the line passes once the advised commands have run."""
     before: str = ""
     fill: Mapping[str, str] = {}
-    """What a user writes for the words in capitals."""
+    """Words that a user writes in place of those in capitals."""
 
 
 PATH: Final = (
