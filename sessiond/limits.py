@@ -527,6 +527,14 @@ RUNNING_FILE_BYTES_MAX: Final = 64 * 1024
 SAME_TIME_SECONDS: Final = 0.05
 # service/listing: rows that one transaction of a scan stores.
 SCAN_BATCH_ROWS: Final = 100
+# service/listing: processes that read new files ahead of a scan, at most one less than there are processors; new files
+# of a scan that pay for their start; files that one is asked for at a time; how many files, in the order of the scan,
+# the scan reads itself before it comes to theirs, and each process reads meanwhile; how long the scan waits for an answer.
+ROW_MAKERS_MAX: Final = 3
+ROW_MAKERS_FILES_MIN: Final = 1_000
+ROW_MAKER_FILES: Final = 10
+ROW_MAKER_AHEAD_FILES: Final = 300
+ROW_MAKER_SECONDS: Final = 20.0
 # service/listing: changes of one flush that are published one by one; more are published as "many".
 CHANGES_TOLD_MAX: Final = 100
 # methods: unreadable files that one list names, and sessions that an ambiguous ref names.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ import uuid_utils
 from sessiond.dialects import DIALECTS
 from sessiond.dialects.agents.places import AGENT_PLACES
 from sessiond.dialects.places import Home, places_of
+from sessiond.limits import ROW_MAKERS_MAX
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.environment import NO_SUMMARIZER, Environment
 from sessiond.service.policies import Policies
@@ -23,10 +25,20 @@ from sessiond.service.ports import Summarizer
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["TOKENIZERS", "Clock", "EntryIds", "InstalledTokenizers", "real_environment"]
+__all__ = [
+    "ROW_MAKER",
+    "TOKENIZERS",
+    "Clock",
+    "EntryIds",
+    "InstalledTokenizers",
+    "real_environment",
+]
 
 TOKENIZERS: Final = "sessiond.tokenizers"
 """Group of entry points that count tokens: `words = "my_package:count"`."""
+
+ROW_MAKER: Final = (sys.executable, "-P", "-m", "sessiond.daemon.row_maker")
+"""Command of a process that reads new files for a scan."""
 
 _ID_HEX_DIGITS: Final = 8
 _IDS_PER_BLOCK: Final = 512
@@ -52,8 +64,15 @@ def real_environment(
         report_trouble=_report_trouble,
         policies=Policies(compaction, InstalledTokenizers(), _report_trouble),
         summarizer=summarizer,
+        row_makers=_row_makers(),
         homes=_homes,
     )
+
+
+def _row_makers() -> Sequence[Sequence[str]]:
+    """Return the command of a row maker for each processor that a scan leaves free."""
+    free = len(os.sched_getaffinity(0)) - 1
+    return [ROW_MAKER] * min(free, ROW_MAKERS_MAX)
 
 
 def _homes() -> Sequence[tuple[str, Home]]:

@@ -64,6 +64,8 @@ class Environment(Struct, frozen=True):
     """Writer of summaries if no client offers to write them."""
     key_settings: Callable[[], KeySettings] = lambda: NO_KEYS
     """Source of the keys of the secrets as it is configured now."""
+    row_makers: Sequence[Sequence[str]] = ()
+    """Commands of the processes that may read new files beside a scan, each of another process."""
     homes: Callable[[], Sequence[tuple[str, Home]]] = tuple
     """Folders in which programs may keep session files on this machine, each with its dialect."""
 

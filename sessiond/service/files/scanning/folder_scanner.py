@@ -19,6 +19,7 @@ Blocking, for worker threads, one scan at a time.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from functools import partial
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from sessiond.build import BUILD
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Records, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import is_silence, telling
@@ -48,7 +50,9 @@ from sessiond.service.files.scanning.batches import Read, for_many, store_in_bat
 from sessiond.service.files.scanning.file_index import FileIndex
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
+from sessiond.service.files.scanning.row_makers import Asked, RowMakers, Setup
 from sessiond.service.ports import Progress
+from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.store.listed import Behind, Report, SampledSession, StoreRead, Unreadable
 from sessiond.visible import printable
 
@@ -564,18 +568,30 @@ class FolderScanner:
                 recorded.remove(session_id)
         new.sort(key=_newest_first)
         is_all = not recorded
-        for start in range(0, len(new), SCAN_BATCH_ROWS):
-            part = new[start : start + SCAN_BATCH_ROWS]
-            rows = self._read_new(part, recorded, gone)
-            for one in part:
-                self._read_ns = one.mtime_ns if is_all else None
-                yield rows[one.path]
+        with self._row_makers(new) as makers:
+            for start in range(0, len(new), SCAN_BATCH_ROWS):
+                part = new[start : start + SCAN_BATCH_ROWS]
+                rows = self._read_new(part, makers, recorded, gone)
+                for one in part:
+                    self._read_ns = one.mtime_ns if is_all else None
+                    yield rows[one.path]
         self._read_ns = None
         for session_id in sorted(recorded):
             yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
 
+    def _row_makers(self, new: list[_Unread]) -> RowMakers:
+        """Return the row makers for new files, of which those in databases are read by the scan alone."""
+        asked = [
+            Asked(one.path, self._settled(one.found))
+            for one in new
+            if one.found is not None and stored_place(Path(one.path)) is None
+        ]
+        home = os.fsencode(self._layout.home)
+        setup = Setup(BUILD, home, self._layout.profile, self._roots.current)
+        return RowMakers(self._profile.environment.row_makers, setup, asked)
+
     def _read_new(
-        self, part: list[_Unread], recorded: set[str], gone: list[str]
+        self, part: list[_Unread], makers: RowMakers, recorded: set[str], gone: list[str]
     ) -> dict[str, Read | None]:
         """Return the rows of new files by path. One thread reads those of one place."""
         rows: dict[str, Read | None] = {}
@@ -588,7 +604,8 @@ class FolderScanner:
                 if one.found is None:
                     rows[one.path] = self._settle_one(one.session_id, gone)
                 else:
-                    rows[one.path] = self._read_arrived(Path(one.path), one.found, recorded)
+                    made = makers.take(one.path)
+                    rows[one.path] = self._read_arrived(Path(one.path), one.found, made, recorded)
 
         for files in at_place.values():
             try:
@@ -610,32 +627,16 @@ class FolderScanner:
         known = self._profile.records.known(session_id)
         return known is None or known.is_file
 
-    def _read_arrived(self, path: Path, found: FileStat, recorded: set[str]) -> Read | None:
-        """Return the row of a file of a root, read in one opening.
+    def _read_arrived(
+        self, path: Path, found: FileStat, made: Stored | None, recorded: set[str]
+    ) -> Read | None:
+        """Return the row of a file of a root, `made` by the id in its header, or read in one opening.
 
         A file whose session has a record, or another file, is read as any known session is: its
         session id is added to `recorded`.
         """
-
-        def identify(header_id: str, is_link: bool) -> str:  # noqa: FBT001
-            if is_link and self._is_listed_elsewhere(path):
-                raise _IsLinked
-            if self._takes_id(path, header_id, recorded):
-                self._claims.claim(str(path), header_id)
-                raise _IsRecorded(header_id)
-            session_id, known = self._named(path, header_id)
-            self._claims.claim(str(path), session_id)
-            if session_id == header_id and (known is None or known.path != str(path)):
-                self._new_owners[header_id] = str(path)
-            if known is not None or self._claims.of(session_id) != (str(path), []):
-                raise _IsRecorded(session_id)
-            return session_id
-
-        fingerprint = fingerprint_of(found)
-        if not is_settled(fingerprint.mtime_ns, self._files.now()):
-            fingerprint = NOTHING
         try:
-            row = self._profile.rows.read_new(path, identify, fingerprint)
+            row = self._new_row(path, self._settled(found), made, recorded)
         except _IsLinked:
             self._refused[str(path)] = _state(found)
             return None
@@ -645,8 +646,46 @@ class FolderScanner:
         except (SessiondError, OSError) as error:
             self._refuse_arrived(path, found, error)
             return None
-        self._seen[str(path)] = fingerprint
+        self._seen[str(path)] = row.fingerprint
         return row, None
+
+    def _new_row(
+        self, path: Path, fingerprint: Fingerprint, made: Stored | None, recorded: set[str]
+    ) -> Stored:
+        """Return the row of a file without a record. Raises _IsLinked, _IsRecorded, and what a reading raises."""
+        rows = self._profile.rows
+        if made is None:
+            return rows.read_new(path, partial(self._claim, path, recorded), fingerprint)
+        session_id = self._claim(path, recorded, made.session_id)
+        if session_id == made.session_id:
+            return made
+        return rows.read(path, session_id, None, fingerprint)
+
+    def _claim(
+        self,
+        path: Path,
+        recorded: set[str],
+        header_id: str,
+        is_link: bool = False,  # noqa: FBT001, FBT002
+    ) -> str:
+        """Return the session id of a new file, which has it from then on. Raises _IsLinked, _IsRecorded."""
+        if is_link and self._is_listed_elsewhere(path):
+            raise _IsLinked
+        if self._takes_id(path, header_id, recorded):
+            self._claims.claim(str(path), header_id)
+            raise _IsRecorded(header_id)
+        session_id, known = self._named(path, header_id)
+        self._claims.claim(str(path), session_id)
+        if session_id == header_id and (known is None or known.path != str(path)):
+            self._new_owners[header_id] = str(path)
+        if known is not None or self._claims.of(session_id) != (str(path), []):
+            raise _IsRecorded(session_id)
+        return session_id
+
+    def _settled(self, found: FileStat) -> Fingerprint:
+        """Return the fingerprint of a file; that of no file if the file may change without a trace."""
+        fingerprint = fingerprint_of(found)
+        return fingerprint if is_settled(fingerprint.mtime_ns, self._files.now()) else NOTHING
 
     def _takes_id(self, path: Path, header_id: str, recorded: set[str]) -> bool:
         """Return whether a file takes the id in its header from a file that the same scan has named by it.
