@@ -6,6 +6,7 @@ daemon.py              service and transports, while they run
 stores.py              the configured store
 moving.py              a whole profile from its files into the database, and back
 environment.py         the real clock, ids and log
+row_maker.py           the program of the processes that read new files ahead of a scan
 reload.py              the configuration in force
 idle.py                the end of an unused daemon
 retention_timer.py     retention every hour, and the erasure of words

@@ -48,15 +48,14 @@ class Mirror(Alone, WholeLines):
         *,
         header: bytes,
         translate: Translate,
-        folder: Path | None,
+        folder: Path,
         copy: KeptCopy | None = None,
     ) -> None:
         """Make the log of a source, with its header only. Raises OSError.
 
-        `folder` is where the spool is made; a start removes what an earlier daemon left there. Without a
-        folder the spool is in memory, for a log that is read once. With a kept copy the log has no line
-        until its reader was told the lines of the copy, or `begin` was called. The log owns and closes the
-        source and the copy.
+        `folder` is where the spool is made; a start removes what an earlier daemon left there. With a kept
+        copy the log has no line until its reader was told the lines of the copy, or `begin` was called. The
+        log owns and closes the source and the copy.
         """
         self.files = files
         """Disk of the other program's file."""

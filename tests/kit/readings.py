@@ -63,6 +63,10 @@ class ReadSession:
             self.lines.append(
                 taken.raw if entry is None else native_line(entry, taken.bridge, taken.damage)
             )
+            if entry is not None:
+                # Lists take the rows of messages without their lines.
+                row = self.dialect.row_of_said(entry, taken.bridge, taken.damage)
+                assert row is None or row == self.dialect.row(self.lines[-1])
             self._indexer.take(len(self.lines) - 1 + HEADER_LINES, self.lines[-1])
         return self
 

@@ -107,7 +107,7 @@ async def test_a_first_list_is_the_same_with_row_makers(
     without = await alone(tmp_path, roots)
     assert not beside.made
     assert await listed(tmp_path / "home", roots, [ROW_MAKER] * 2) == without
-    # They lack those of opencode's database, and what the scan had read before they were asked.
+    # They lack what the scan had read before they were asked.
     assert len(beside.made) > SESSIONS / 2
     assert "same-id" in beside.made
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct, UnsetType, structs
 
 from sessiond.dialects.agents.own_entries import BRIDGE, DAMAGE, USAGE_RECORD
 from sessiond.dialects.agents.replies import REQUEST_TOKENS
@@ -31,6 +31,7 @@ from sessiond.dialects.compose import tagged_usage
 from sessiond.dialects.lenient_json import array, fields, items, join, lenient, text
 from sessiond.dialects.native.dialect import NATIVE, Native
 from sessiond.dialects.usage import usage_in
+from sessiond.model.entries import Entry, Message, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import Block, ParsedMessage
@@ -85,6 +86,28 @@ class AgentDialect(Native):
             if text(found.get("type")) == USAGE_RECORD:
                 row.usage = usage_in(found.get("usage", Raw(b"null")))
         return row
+
+    def row_of_said(
+        self, entry: Entry | Opaque, bridge: str | None, damage: str | None
+    ) -> Row | None:
+        """Return the row of a message that a reading made, as `row` returns it for the message's line.
+
+        None for any other entry, whose line has to be read.
+        """
+        facts = NATIVE.plain([entry.message]) if type(entry) is Message else ()
+        if not facts:
+            return None
+        assert isinstance(entry.id, str), "a reading gives every entry an id"
+        return Row(
+            facts[0].kind,
+            entry.id,
+            None if isinstance(entry.parent_id, UnsetType) else entry.parent_id,
+            setting=facts[0].model,
+            timestamp=None if isinstance(entry.timestamp, UnsetType) else entry.timestamp,
+            usage=facts[0].usage,
+            bridge=bridge,
+            damage=damage,
+        )
 
     def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
         """Return the columns of the usual messages up to the first line that needs a closer look."""

@@ -41,15 +41,17 @@ class Assembly:
         self._records = records
         self._environment = environment
 
-    def opened(
+    def opened(  # noqa: PLR0913 - a file, its lines, and what is known of it
         self,
         path: Path,
         session_id: str,
         known: Known | None,
         journal: SessionLog,
         indexer: Indexer,
+        *,
+        epoch: str | None = None,
     ) -> OpenSession:
-        """Return the open session of a file whose lines were indexed."""
+        """Return the open session of a file whose lines were indexed, under an epoch, or the one that the lines fit."""
         place, note = None, None
         if self._layout.is_pending(path):
             note = read_note(self._files, self._layout.note_path(session_id))
@@ -66,7 +68,7 @@ class Assembly:
             indexer.dialect,
             indexer.header,
             indexer.intake,
-            epoch=self._records.recall(known, journal),
+            epoch=epoch or self._records.recall(known, journal),
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=rfc3339(indexer.header.timestamp),

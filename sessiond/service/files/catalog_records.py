@@ -27,7 +27,7 @@ from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.store.listed import Snapshot
 
-__all__ = ["CatalogRecords", "fingerprint_of", "fits_line", "unseen"]
+__all__ = ["CatalogRecords", "fingerprint_of", "fits_line"]
 
 
 _UNSEEN: Final = "unseen"
@@ -50,6 +50,10 @@ class CatalogRecords:
         if known is None or not fits(known.mark, journal):
             return self._new_epoch()
         return known.mark.epoch
+
+    def unseen(self, inode: int) -> Mark:
+        """Return the mark of a new epoch of a file, of which no client has seen a line yet."""
+        return Mark(self._new_epoch(), 0, _UNSEEN, inode)
 
     def place(self, session_id: str, path: Path) -> None:
         """Record where a session's file is; the rest is recorded when the session is opened."""
@@ -230,11 +234,6 @@ def row_of(
         msgspec.json.encode(info),
         is_part=info.partial is True,
     )
-
-
-def unseen(opened: OpenSession) -> Mark:
-    """Return the mark of an epoch of which no client has seen a line yet."""
-    return Mark(opened.epoch, 0, _UNSEEN, opened.journal.inode)
 
 
 def fits(mark: Mark, journal: SessionLog) -> bool:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import msgspec
@@ -38,7 +38,7 @@ from sessiond.journal.kept_copies import KeptCopy
 from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import FileSource, LineSource, SourceMark
 from sessiond.journal.splitter import LinesOf, Splitter, long_line
-from sessiond.journal.store import Replaced
+from sessiond.journal.store import Replaced, SessionLog
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
     AGENT_STRAY_LINES_MAX,
@@ -46,12 +46,13 @@ from sessiond.limits import (
     KEPT_INDEX_FILE_BYTES,
     LINE_BYTES_MAX,
 )
-from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.entries import Header
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.times import rfc3339
 from sessiond.service.files.checking.verifying import verified
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
+from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Lineage
 from sessiond.service.ports import Progress
@@ -179,7 +180,7 @@ class AgentFiles:
             title=title_of(session),
             lineage=_lineage_of(session),
         )
-        stored = Chosen(store, session)
+        stored = Chosen(store, session, contents)
         return AgentFile(path, OPENCODE, first_line_of(session), header, stored)
 
     def source(self, found: AgentFile, lines_of: LinesOf = Splitter) -> LineSource:
@@ -225,7 +226,7 @@ class AgentFiles:
         indexer = Indexer(found.path, session_id=session_id)
         source, is_whole = self._whole(found, source)
         kept_as = session_id if keeps else None
-        log = self._index(found, source, self._folder, indexer, progress, kept_as=kept_as)
+        log = self._index(found, source, indexer, progress, kept_as)
         _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
         return log, indexer
 
@@ -257,8 +258,10 @@ class AgentFiles:
 
     def summary(
         self, found: AgentFile, session_id: str, held: HeldFile
-    ) -> tuple[Mirror, Indexer, bool]:
+    ) -> tuple[SessionLog, Indexer, bool]:
         """Return what a list needs of a file that is held, and whether that is only a part of a large file.
+
+        The log has what the row of the session needs of a log.
 
         Raises StorageError.
         """
@@ -287,9 +290,15 @@ class AgentFiles:
         # The records of the lines at hand are told already, unless other lines come between them.
         records = None if is_part or before else found.records
         found = structs.replace(found, is_part=is_part)
-        log = self._index(found, source, None, indexer, records=records)
-        _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
-        return log, indexer, is_part
+        try:
+            indexer.begin_as(found.dialect, found.header)
+            log = _ListedLines(found, source.inode)
+            with _telling("read", found.path):
+                log.index(source, _Translation(found, source, records), indexer)
+            _report_gaps(indexer, source.held_bytes, is_whole=before is not None)
+        finally:
+            source.close()
+        return cast("SessionLog", log), indexer, is_part
 
     def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
@@ -343,20 +352,17 @@ class AgentFiles:
         """Return the spans of other files with which a session begins; None if such a file is missing."""
         return spans_before(found.path, found.first, self._files) if found.name == CODEX else []
 
-    def _index(  # noqa: PLR0913 - what an opening adds, and what a list does
+    def _index(
         self,
         found: AgentFile,
         source: LineSource,
-        folder: Path | None,
         indexer: Indexer,
-        progress: Progress | None = None,
-        records: Iterator[Taken] | None = None,
-        kept_as: str | None = None,
+        progress: Progress | None,
+        kept_as: str | None,
     ) -> Mirror:
         """Return the log of a source, which the log owns, and index all of its lines.
 
-        `records` are those of the lines, where these were taken already. `kept_as` is the id of a session
-        that goes on where an earlier log of it was kept.
+        `kept_as` is the id of a session that goes on where an earlier log of it was kept.
         """
 
         def visit(first: int, lines: list[bytes]) -> None:
@@ -365,7 +371,7 @@ class AgentFiles:
 
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
-        translate = _Translation(found, source, records)
+        translate = _Translation(found, source)
         copy = None if kept_as is None else self._copy(kept_as, source)
         try:
             with telling("open", found.path):
@@ -374,7 +380,7 @@ class AgentFiles:
                     source,
                     header=header,
                     translate=translate,
-                    folder=folder,
+                    folder=self._folder,
                     copy=copy,
                 )
         except BaseException:
@@ -519,26 +525,88 @@ class _Translation:
 
     def taken(self, lines: Sequence[bytes], is_end: bool) -> Iterator[tuple[Taken, bytes]]:  # noqa: FBT001
         """Yield the records of the next lines, each with its native line. Raises what a call raises."""
+        for taken in self.records(lines, is_end):
+            yield taken, _native(taken)
+
+    def records(self, lines: Sequence[bytes], is_end: bool) -> Iterator[Taken]:  # noqa: FBT001
+        """Yield the records of the next lines. Raises what a call raises."""
         records, self._records = self._records or iter(()), None
         if self._transcript is not None:
             records = self._transcript.take(lines, is_last=is_end)
         for taken in records:
             if taken.entry is None:
                 self._strays += 1
-                yield taken, taken.raw
-            else:
-                yield taken, self._native(taken, taken.entry)
+            elif taken.bridge is not None and self._is_part:
+                taken.entry.parent_id = taken.bridge
+                yield structs.replace(taken, bridge=None)
+                continue
+            yield taken
         if self._strays > AGENT_STRAY_LINES_MAX and not self._is_part and (is_end or self._is_over):
             said = f"more than {AGENT_STRAY_LINES_MAX} lines of it are no records: remove them"
             raise OSError(errno.EFBIG, said)
         self._is_over = self._strays > AGENT_STRAY_LINES_MAX
 
-    def _native(self, taken: Taken, entry: Entry | Opaque) -> bytes:
-        bridge = taken.bridge
-        if bridge is not None and self._is_part:
-            entry.parent_id, bridge = bridge, None
-        made = native_line(entry, bridge, taken.damage)
-        return made if len(made) <= LINE_BYTES_MAX else long_line(taken.raw, b"", len(taken.raw))
+
+def _native(taken: Taken) -> bytes:
+    """Return the native line of a record; a line without a record stays as it is."""
+    if taken.entry is None:
+        return taken.raw
+    made = native_line(taken.entry, taken.bridge, taken.damage)
+    return made if len(made) <= LINE_BYTES_MAX else long_line(taken.raw, b"", len(taken.raw))
+
+
+class _ListedLines:
+    """The lines that a list reads of a file, as a log that is read once: few of them are ever spelled."""
+
+    blocking = True
+    position = None
+
+    def __init__(self, found: AgentFile, inode: int) -> None:
+        self.path = found.path
+        self.inode = inode
+        self._dialect = found.dialect
+        # The header is line 0, and no row needs it.
+        self._records: list[Taken] = []
+
+    def index(self, source: LineSource, translate: _Translation, indexer: Indexer) -> None:
+        """Index all lines of a source. Raises OSError, Replaced."""
+        is_end, intake, row_of = False, indexer.intake, self._dialect.row_of_said
+        while not is_end:
+            lines, spelled = source.more(), list[bytes]()
+            is_end = not lines
+            for taken in translate.records(lines, is_end):
+                entry = taken.entry
+                row = None if entry is None else row_of(entry, taken.bridge, taken.damage)
+                if row is None:
+                    spelled.append(_native(taken))
+                else:
+                    self._take_spelled(spelled, intake)
+                    intake.take_row(self.line_count, row, partial(_native, taken))
+                self._records.append(taken)
+            self._take_spelled(spelled, intake)
+
+    def _take_spelled(self, lines: list[bytes], intake: LineIndexer) -> None:
+        """Index the last lines, which no row tells of."""
+        if lines:
+            intake.take_lines(self.line_count - len(lines), lines)
+            lines.clear()
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines, the header included."""
+        return 1 + len(self._records)
+
+    def line_bytes(self, seq: int) -> int:
+        """Return the size of one line."""
+        return len(_native(self._records[seq - 1]))
+
+    def read(self, first: int, last: int) -> list[bytes]:
+        """Return the lines `first` to `last`, both included."""
+        return [_native(taken) for taken in self._records[first - 1 : last]]
+
+    def close(self) -> None:
+        """Forget the lines."""
+        self._records.clear()
 
 
 def _begun(transcript: Transcript, lines: list[bytes]) -> Iterator[Taken]:

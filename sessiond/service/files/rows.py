@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
@@ -14,7 +14,7 @@ from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
 from sessiond.service.files.assembly import Assembly
-from sessiond.service.files.catalog_records import CatalogRecords, unseen
+from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.in_place import AgentFile, AgentFiles
 from sessiond.service.files.roots.roots import Roots
@@ -149,13 +149,13 @@ class Rows:
             self._agents.forget(session_id)
         log, indexer, is_part = self._agents.summary(found, session_id, held)
         try:
-            opened = self._assembly.opened(found.path, session_id, known, log, indexer)
-            mark: Mark | None = None
-            if is_part:
-                # Only an opening sees all lines, which the epoch stands for.
-                goes_on = known is not None and _goes_on(known.fingerprint, fingerprint)
-                mark = known.mark if known is not None and goes_on else unseen(opened)
-                opened.epoch, opened.partial = mark.epoch, True
+            # Only an opening checks the lines, which the epoch stands for.
+            goes_on = known is not None and _goes_on(known.fingerprint, fingerprint)
+            mark = known.mark if known is not None and goes_on else self._records.unseen(log.inode)
+            opened = self._assembly.opened(
+                found.path, session_id, known, log, indexer, epoch=mark.epoch
+            )
+            opened.partial = is_part
             return self._records.row(snapshot(opened), fingerprint, mark)
         finally:
             log.close()

@@ -14,7 +14,7 @@ program copied out of another session names that session.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import Final
 
@@ -73,12 +73,16 @@ class LineIndexer:
                 raise BadLine(_reason(line, bad)) from None
             self._skip(seq, line, bad)
             return
+        self.take_row(seq, row, lambda: line)
+
+    def take_row(self, seq: int, row: Row, line: Callable[[], bytes]) -> None:
+        """Index the next line by its row; `line` returns the line, which few rows need."""
         if row.damage is not None:
             self.session.report(seq, "damaged_line", row.damage)
         is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
         if row.kind == _USER and self.session.first_message is None:
-            self.session.begin_with(self._preview(line, FIRST_WORDS_CHARS), row.timestamp)
+            self.session.begin_with(self._preview(line(), FIRST_WORDS_CHARS), row.timestamp)
         if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
 

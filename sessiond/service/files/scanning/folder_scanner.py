@@ -52,7 +52,6 @@ from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
 from sessiond.service.files.scanning.row_makers import Asked, RowMakers, Setup
 from sessiond.service.ports import Progress
-from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.store.listed import Behind, Report, SampledSession, StoreRead, Unreadable
 from sessiond.visible import printable
 
@@ -580,12 +579,9 @@ class FolderScanner:
             yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
 
     def _row_makers(self, new: list[_Unread]) -> RowMakers:
-        """Return the row makers for new files, of which those in databases are read by the scan alone."""
-        asked = [
-            Asked(one.path, self._settled(one.found))
-            for one in new
-            if one.found is not None and stored_place(Path(one.path)) is None
-        ]
+        """Return the row makers for new files."""
+        files = [(one.path, one.found) for one in new if one.found is not None]
+        asked = [Asked(path, self._settled(found)) for path, found in files]
         home = os.fsencode(self._layout.home)
         setup = Setup(BUILD, home, self._layout.profile, self._roots.current)
         return RowMakers(self._profile.environment.row_makers, setup, asked)

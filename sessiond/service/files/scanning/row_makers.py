@@ -3,8 +3,8 @@
 Nearly all of a first list is Python, of which one process does one thing at a time. So where many files are
 new, other processes of sessiond make the rows of some of them, each from the beginning of the next batch on.
 
-Law: a row maker only saves time. A file that none has read, for whatever reason, is read by the scan, which
-tells what is wrong with the file. A row maker knows no other session: the scan decides under which id a file
+Law: a row maker only saves time. A file that none has read is read by the scan, which tells what is wrong
+with the file. A row maker knows no other session: the scan decides under which id a file
 is listed, and takes a row only if that is the id in the file's header.
 """
 

@@ -111,7 +111,10 @@ class StoreSource:
         # When a message that is held back counts as ended.
         self._due = inf
         self._has_revert = False
-        self._contents = self._look()
+        known = chosen.contents if is_sample else None
+        self._contents = known or self._look()
+        if known is not None:
+            self._waiting.extend(known.marks)
         self._first: bytes | None = first_line_of(self._contents.session)
         self._sampled = self._sample() if is_sample else []
 

@@ -51,10 +51,11 @@ class AgentStore(Protocol):
 
 
 class Chosen(Struct, frozen=True):
-    """One session of a store."""
+    """One session of a store, and what it had a moment ago, for a list that reads it once."""
 
     store: AgentStore
     session: StoredSession
+    contents: Contents | None = None
 
 
 def found_store(path: Path, files: Files) -> AgentStore | None:
