@@ -3106,7 +3106,7 @@ export interface ErrorData {
   method_not_found: { method: string };
   invalid_params: { path: string; head?: string };
   internal: { incident_id?: string };
-  overloaded: { limit?: number; retry_after_ms?: number; closing?: true };
+  overloaded: { limit?: number; retry_after_ms: number; closing?: true };
   cancelled: {};
   version_unsupported: { supported_versions: string[] };
   permission_denied: { need: "read" | "write" };
@@ -3119,10 +3119,10 @@ export interface ErrorData {
   session_corrupt: { line?: number; path?: string; repairable?: boolean };
   ambiguous_ref: { matches: ({ session_id: string; title: string | null; cwd: string; updated_at: string } | { entry_id: string; seq: number; short: string; label: string | null })[] };
   session_read_only: { reason: "older_version" | "other_agent" | "not_writable"; use: string };
-  entry_not_found: { entry_id?: string | null; path?: string };
+  entry_not_found: { entry_id: string | null; path: string };
   entry_invalid: { path?: string; entry_id?: string | null };
   precondition_failed: { expected: Expected; actual: { leaf_id: string | null; seq: number }; missed: string[] };
-  idempotency_conflict: { entry_id: string | null; stored_seq: number };
+  idempotency_conflict: { entry_id: string | null; stored_seq?: number };
   head_not_found: { head: string };
   revision_mismatch: { namespace: string; key: string; expected_revision: number; actual_revision: number };
   lease_held: { head: string; holder: { client_id: string | null; name: string | null } | null; epoch?: number; expires_at?: string };
@@ -3132,7 +3132,7 @@ export interface ErrorData {
   summarizer_unavailable: { purpose: "compaction" | "merge" | "squash" | "branch"; plan: CompactionPlan | PlanMergeResult | PlanBranchSummaryResult | { prompt: string; entry_ids: string[] }; tried: { by: string | null; reason: string }[] };
   vetoed: { by: string | null; reason: string };
   nothing_to_compact: { reason: string; head: string };
-  storage_error: { errno?: string; path?: string };
+  storage_error: { errno: string; path?: string };
   secret_key_unavailable: { reason: "no_key" | "wrong_key" | "unsafe_key" | "bad_key" | "full_key_file" | "command_failed"; path?: string };
   secret_corrupt: { namespace: string; key: string | null };
 }

@@ -23,7 +23,7 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
     "method_not_found": {"method": _TEXT},
     "invalid_params": {"path": _TEXT, "head?": _TEXT},
     "internal": {"incident_id?": _TEXT},
-    "overloaded": {"limit?": _NUMBER, "retry_after_ms?": _NUMBER, "closing?": "true"},
+    "overloaded": {"limit?": _NUMBER, "retry_after_ms": _NUMBER, "closing?": "true"},
     "cancelled": {},
     "version_unsupported": {"supported_versions": "string[]"},
     "permission_denied": {"need": '"read" | "write"'},
@@ -46,14 +46,14 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
         "reason": '"older_version" | "other_agent" | "not_writable"',
         "use": _TEXT,
     },
-    "entry_not_found": {"entry_id?": f"{_TEXT} | null", "path?": _TEXT},
+    "entry_not_found": {"entry_id": f"{_TEXT} | null", "path": _TEXT},
     "entry_invalid": {"path?": _TEXT, "entry_id?": f"{_TEXT} | null"},
     "precondition_failed": {
         "expected": "Expected",
         "actual": "{ leaf_id: string | null; seq: number }",
         "missed": "string[]",
     },
-    "idempotency_conflict": {"entry_id": f"{_TEXT} | null", "stored_seq": _NUMBER},
+    "idempotency_conflict": {"entry_id": f"{_TEXT} | null", "stored_seq?": _NUMBER},
     "head_not_found": {"head": _TEXT},
     "revision_mismatch": {
         "namespace": _TEXT,
@@ -85,5 +85,5 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
         "path?": _TEXT,
     },
     "secret_corrupt": {"namespace": _TEXT, "key": f"{_TEXT} | null"},
-    "storage_error": {"errno?": _TEXT, "path?": _TEXT},
+    "storage_error": {"errno": _TEXT, "path?": _TEXT},
 }

@@ -1,7 +1,7 @@
 """The comparison of received bytes with owed answers: strict JSON-RPC 2.0, each debt paid once.
 
 Law: this module takes bytes and debts, yields the faults it finds, and knows no daemon. It reads
-the form of refusals from protocol.schema.json, which other tests compare with protocol.md.
+the form of refusals from protocol.schema.json and `ERROR_DATA`, which other tests compare with protocol.md.
 """
 
 from __future__ import annotations
@@ -12,35 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from sessiond.schema.error_data import ERROR_DATA
 from tests.fuzz.judge import Debt, NotStrict, elements, members, strict
 from tests.fuzz.streams import Owed
 
 __all__ = ["error_faults", "faults"]
 
 _SCHEMA: Final = Path(__file__).parent.parent.parent / "protocol.schema.json"
-# The data that a refusal of each kind always has, by protocol.md.
-_SAYS: Final[dict[str, tuple[str, ...]]] = {
-    "method_not_found": ("method",),
-    "invalid_params": ("path",),
-    "overloaded": ("limit", "retry_after_ms"),
-    "version_unsupported": ("supported_versions",),
-    "permission_denied": ("need",),
-    "too_large": ("limit",),
-    "session_exists": ("session_id",),
-    "session_locked": ("holder",),
-    "draining": ("retry_after_ms",),
-    "session_corrupt": ("line", "repairable"),
-    "session_read_only": ("reason", "use"),
-    "ambiguous_ref": ("matches",),
-    "entry_not_found": ("entry_id", "path"),
-    "precondition_failed": ("expected", "actual", "missed"),
-    "idempotency_conflict": ("entry_id", "stored_seq"),
-    "head_not_found": ("head",),
-    "lease_held": ("head", "holder", "epoch", "expires_at"),
-    "lease_lost": ("lease_id",),
-    "subscription_not_found": ("session_id",),
-    "summarizer_unavailable": ("plan", "purpose", "tried"),
-    "storage_error": ("errno",),
+# The data that a refusal of each kind always has.
+_SAYS: Final = {
+    kind: [name for name in members if not name.endswith("?")]
+    for kind, members in ERROR_DATA.items()
 }
 _NULL: Final = b"null"
 _SHAPES: Final = (

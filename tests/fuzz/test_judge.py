@@ -23,6 +23,11 @@ NO_JSON = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no","data":'
     b'{"kind":"parse_error","retryable":false}}}'
 )
+CONFLICT = (
+    NO_JSON.replace(b"null", b"1")
+    .replace(b"-32700", b"-32032")
+    .replace(b'"parse_error"', b'"idempotency_conflict","entry_id":"q2"')
+)
 
 
 def verdict(stream: bytes, *answers: bytes) -> list[str]:
@@ -38,6 +43,8 @@ def verdict(stream: bytes, *answers: bytes) -> list[str]:
         (PING + b"\nnonsense", [NO_JSON, PONG]),
         (b"[" + PING + b",1," + PING + b"]", None),
         (b'[{"method":"x"}]', []),
+        # The conflict of a prompt that waits: no entry is stored.
+        (PING, [CONFLICT]),
         (rb'[{"method":"x","id\ud800":1}]', []),
         (b'{"id":1,"result":1}', []),
         (b'{"id":-0.0e1,"method":"server/ping"}', [PONG.replace(b":1,", b":-0.0e1,")]),
@@ -90,6 +97,11 @@ def test_what_is_paid_is_no_fault(stream: bytes, answers: list[bytes] | None) ->
                 .replace(b"parse_error", b"invalid_params")
             ],
             "invalid_params without path",
+        ),
+        (
+            PING,
+            [CONFLICT.replace(b"entry_id", b"queue_id")],
+            "idempotency_conflict without entry_id",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from sessiond.testing.daemon import running_daemon
 from sessiond.testing.transcripts import Placeholders, parse, play, render
 
 PAGE = Path(__file__).parent.parent.parent / "protocol.md"
+SOURCES = PAGE.parent / "sessiond"
 BLOCK = re.compile(r"^```transcript( fresh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -209,6 +211,23 @@ def test_the_data_of_an_error_has_the_members_that_its_row_names(
     members = {name.removesuffix("?") for name in ERROR_DATA[error.kind]}
     assert [name for name in sorted(members) if not re.search(rf"\b{name}\b", told)] == []
     assert bool(members) == bool(told.strip())
+
+
+def test_every_refusal_in_the_source_has_the_members_of_its_kind() -> None:
+    promised = {
+        error.__name__: {name for name in ERROR_DATA[error.kind] if not name.endswith("?")}
+        for error in ERRORS
+    }
+    made = [
+        (call.func.id, {one.arg for one in call.keywords}, f"{path.name}:{call.lineno}")
+        for path in SOURCES.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        # A notification and an error have one name; the error takes its data by name.
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.keywords
+    ]
+    refusals = [one for one in made if one[0] in promised]
+    assert len(refusals) > 300
+    assert [one for one in refusals if None not in one[1] and promised[one[0]] - one[1]] == []
 
 
 def test_the_data_of_every_kind_of_error_is_typed() -> None:

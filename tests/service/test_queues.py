@@ -98,7 +98,9 @@ async def test_an_append_with_the_id_of_a_prompt_takes_it_once(house: House, per
         refused = await wire.refusal(
             "session/signal", session_id=SESSION, kind=STEER, data="else", queue=True, queue_id="q2"
         )
-        assert (refused.data["kind"], refused.data["entry_id"]) == ("idempotency_conflict", "q2")
+        # Nothing is stored under the id of a prompt that waits.
+        conflict = {"kind": "idempotency_conflict", "retryable": False, "entry_id": "q2"}
+        assert refused.data == conflict
         assert await call(wire, "session/queue", IDS, done=["q2", "q9"]) == []
 
 
