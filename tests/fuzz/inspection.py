@@ -21,6 +21,7 @@ from sessiond.service.files.checking.verifying import VerifyScope, verify_file
 from tests.fuzz.files import whole_lines
 from tests.fuzz.plain import Answer, Plain
 from tests.fuzz.samples import SAID
+from tests.kit.repairs import repair_faults
 
 __all__ = ["inspected"]
 
@@ -206,17 +207,9 @@ class _Inspection:
         if answer.error is not None or left or found["repairable"] or found["read_only"]:
             yield f"after a repair ({answer!r}) verify says {found}"
             return
-        made = self._path.read_bytes().split(b"\n")
-        # Half an append goes as a whole. An entry whose parent is missing gets another one, and an entry
-        # that stood before its parent another place. All else that is an entry stays, in its order.
-        said = {_words(line) for line in whole_lines(b"\n".join(made))}
-        there = [line for line in whole_lines(before) if b'"atom"' not in line]
-        lost = [line for line in there if line not in made and _words(line) not in said]
-        if lost:
-            yield f"a repair lost {lost[0][:200]!a}: {answer!r}"
-        new = iter(made)
-        if not answer.result["moved"] and any(line not in new for line in there if line in made):
-            yield f"a repair gave entries another place: {answer!r}"
+        made = whole_lines(self._path.read_bytes())
+        for fault in repair_faults(whole_lines(before), made, answer.result["moved"]):
+            yield f"{fault}: {answer!r}"
         if self._ask("session/append", message=SAID).error is not None:
             yield "what was repaired cannot be written"
 
@@ -231,10 +224,3 @@ class _Inspection:
         if {problem["kind"] for problem in found["problems"]} & _DAMAGE:
             yield f"an import took damage with it: {found}"
         self._client.call("session/delete", session_id=session_id)
-
-
-def _words(line: bytes) -> str:
-    """Return what an entry says, but for its parent."""
-    members = json.loads(line)
-    members.pop("parent_id", None)
-    return json.dumps(members, sort_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import islice
 
@@ -16,6 +17,7 @@ from tests.fuzz.frames import Attack, attacks
 from tests.fuzz.judge import NotStrict, strict
 from tests.fuzz.mutations import mutated_body
 from tests.fuzz.streams import debts
+from tests.kit.repairs import repair_faults
 
 PING = b'{"id":1,"method":"server/ping"}'
 PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}'
@@ -28,6 +30,10 @@ CONFLICT = (
     .replace(b"-32700", b"-32032")
     .replace(b'"parse_error"', b'"idempotency_conflict","entry_id":"q2"')
 )
+
+
+def entry(entry_id: str, parent_id: str | None = None) -> bytes:
+    return json.dumps({"type": "custom", "id": entry_id, "parent_id": parent_id}).encode()
 
 
 def verdict(stream: bytes, *answers: bytes) -> list[str]:
@@ -127,6 +133,31 @@ def test_the_framer_finds_the_bodies_that_the_judge_finds(dice: random.Random) -
     lines = [line for line in stream.split(b"\n") if line.strip(b" \t\r\n")]
     assert len(found) == len(lines)
     assert len(debts(stream).debts) <= len(found)
+
+
+@pytest.mark.parametrize(
+    ("made", "moved", "fault"),
+    [
+        ("abcb", 0, None),
+        ("acb", 0, "lost"),
+        ("acbb", 0, "another place"),
+        ("acbb", 1, None),
+        ("cabb", 1, None),
+        ("bcab", 0, "another place"),
+        ("cbab", 1, "another place"),
+        ("cbab", 2, None),
+        ("xabycb", 0, None),
+    ],
+)
+@pytest.mark.parametrize("parent", [None, "a"])
+def test_a_repair_may_leave_out_and_move_what_it_says(
+    made: str, moved: int, fault: str | None, parent: str | None
+) -> None:
+    """Of two entries that are the same, one may get another parent, and the other one stay."""
+    found = [
+        *repair_faults([entry(one) for one in "abcb"], [entry(one, parent) for one in made], moved)
+    ]
+    assert found == [] if fault is None else fault in found[0]
 
 
 def test_the_same_seed_is_the_same_attack() -> None:
