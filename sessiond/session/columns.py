@@ -10,7 +10,7 @@ the arrays in memory, so that a restore costs no step per entry in Python.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from sessiond.model.usage import Usage
 from sessiond.model.working.state import WorkingState
 from sessiond.session.index import Head, LabelState, Session
 
-__all__ = ["Columns", "columns_of", "fold_lines", "restore"]
+__all__ = ["Columns", "columns_of", "fold_lines", "restore", "tree_before"]
 
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _ZERO: Final = array("i", (0,))
@@ -203,10 +203,24 @@ def restore(session: Session, columns: Columns) -> None:
     session.facts = {**columns.facts}
     session.facts |= {name: Raw(value) for name, value in columns.raw_facts.items()}
     session.setting_ids = {setting: at for at, setting in enumerate(columns.settings)}
-    # A later entry of the same id replaces an earlier one, as in `fold`.
-    session.ids = dict(zip(columns.names, count(), strict=False))
+    session.ids = _seqs(columns.names)
+
+
+def tree_before(session: Session, seq: int, heads: Mapping[str, Head]) -> Session:
+    """Return an index of the tree as it was before a line, where the heads were these, and of nothing else."""
+    made = Session(session.rules)
+    for name in ("names", "kinds", *_ARRAYS):
+        setattr(made, name, getattr(session, name)[:seq])
+    made.ids, made.heads = _seqs(made.names), dict(heads)
+    return made
+
+
+def _seqs(names: Sequence[str]) -> dict[str, int]:
+    """Return the line of each name, where a later line takes the place of an earlier one."""
+    found = dict(zip(names, count(), strict=False))
     # The header and lines that are no entries have an empty name, and no entry has.
-    del session.ids[""]
+    del found[""]
+    return found
 
 
 def _array(column: bytes) -> array[int]:

@@ -80,9 +80,14 @@ def piglet_line(entry_id: bytes, parent: bytes = b"") -> bytes:
     return b'{"type":"user",%s,"ts":"2026-01-15T10:30:00Z","data":{"content":"1.50"}}\n' % place
 
 
-def record(kind: bytes, more: bytes) -> bytes:
+def record(kind: bytes, more: bytes, parent: bytes = b"null") -> bytes:
     """Return an entry about the session."""
-    return b'{"type":"%s","id":"r1","parent_id":null,%s,%s}\n' % (kind, TIME, more)
+    return b'{"type":"%s","id":"r1","parent_id":%s,%s,%s}\n' % (kind, parent, TIME, more)
+
+
+def leaf(parent: bytes, target: bytes) -> bytes:
+    """Return the record of a move to an entry."""
+    return record(b"leaf", b'"target_id":%s' % target, parent)
 
 
 def part(number: int, of: int = 3) -> bytes:
@@ -108,6 +113,7 @@ TWO = line(b"n2", b'"n1"')
 GOOD = HEADER + ONE + TWO
 # What a repair makes of a third entry whose parent is missing.
 THREE_BELOW = GOOD + line(b"n3", b'"n2"')
+SIDE = b',"head":"side"'
 PI_ONE = pi_line(b"00000001", b"null")
 PI_GOOD = PI_HEADER + PI_ONE
 
@@ -175,6 +181,10 @@ NATIVE: dict[str, Damage] = {
     ),
     "half a line in the middle": bad(HEADER + b'{"type":"mess\n' + ONE, 2),
     "two lines in one": bad(HEADER + ONE[:-1] + TWO, 2, repaired=GOOD),
+    "two lines in one, the second one first": bad(HEADER + TWO[:-1] + ONE, 2, repaired=GOOD),
+    "a whole entry on a damaged line, before its parent": bad(
+        HEADER + b"\0" * 9 + TWO + ONE, 2, repaired=GOOD
+    ),
     "zero bytes in a line": bad(GOOD + b"\0" * 512 + b"\n", 4),
     "zero bytes before a line": bad(HEADER + b"\0" * 64 + ONE, 2, repaired=HEADER + ONE),
     "no UTF-8": bad(HEADER + ONE.replace(b"1.50", b"\xff\xfe"), 2),
@@ -227,6 +237,20 @@ NATIVE: dict[str, Damage] = {
         [4, 5, 6],
         "read_only",
     ),
+    # What is found on a damaged line counts.
+    "an append with its end on a damaged line": Damage(
+        GOOD + part(1) + part(2) + part(3)[:-1] + b"\0" * 9 + b"\n",
+        [(6, "bad_line"), (4, "incomplete_atom")],
+        [6],
+        "read_only",
+        GOOD + part(1) + part(2) + part(3),
+    ),
+    "half an append with its end on a damaged line": Damage(
+        GOOD + part(1) + b"x" + part(2),
+        [(5, "bad_line"), (4, "incomplete_atom")],
+        [4, 5],
+        "read_only",
+    ),
     # Appends that are not whole where no crash leaves them.
     "half an append in the middle": told(GOOD + part(1) + line(b"n3", b'"n2"'), "broken_atom"),
     "half an append before another": told(GOOD + part(1) + part(1, 2) + part(2, 2), "broken_atom"),
@@ -243,6 +267,41 @@ NATIVE: dict[str, Damage] = {
         HEADER + line(b"n3", b'"n1"') + line(b"n4", b'"nowhere"') + ONE,
         [(2, "orphan"), (3, "orphan")],
         repaired=HEADER + ONE + line(b"n3", b'"n1"') + line(b"n4", b'"n3"'),
+    ),
+    # The leaf leads to itself, so it leads to its parent: the orphan goes on there.
+    "an orphan behind a leaf that is its own parent and target": Damage(
+        GOOD + leaf(b'"r1"', b'"r1"') + line(b"n3", b'"nowhere"'),
+        [(4, "orphan"), (5, "orphan")],
+        repaired=GOOD + leaf(b'"n2"', b'"r1"') + line(b"n3", b'"n2"'),
+    ),
+    "an orphan that goes behind its target, where its head has nothing before it": Damage(
+        HEADER
+        + line(b"n3", b'"n1"', SIDE)
+        + record(b"label", b'"target_id":"n3","label":"y"', b'"nowhere"')
+        + ONE,
+        [(2, "orphan"), (3, "orphan")],
+        repaired=HEADER
+        + ONE
+        + line(b"n3", b'"n1"', SIDE)
+        + record(b"label", b'"target_id":"n3","label":"y"', b'"n1"'),
+    ),
+    "a circle that goes through another head": Damage(
+        HEADER
+        + line(b"n0", b"null", SIDE)
+        + line(b"n1", b'"n2"')
+        + line(b"n2", b'"n3"', SIDE)
+        + line(b"n3", b'"n1"'),
+        [(3, "orphan"), (4, "orphan")],
+        repaired=HEADER
+        + line(b"n0", b"null", SIDE)
+        + line(b"n2", b'"n0"', SIDE)
+        + line(b"n1", b'"n2"')
+        + line(b"n3", b'"n1"'),
+    ),
+    "an entry before a circle that has its parent": Damage(
+        GOOD + line(b"n5", b'"n4"') + line(b"n3", b'"n4"') + line(b"n4", b'"n3"'),
+        [(4, "orphan"), (5, "orphan")],
+        repaired=THREE_BELOW + line(b"n4", b'"n3"') + line(b"n5", b'"n4"'),
     ),
     "a circle": told(HEADER + line(b"n1", b'"n2"') + TWO, "orphan", 2),
     "its own parent": told(GOOD + line(b"n3", b'"n3"'), "orphan", repaired=THREE_BELOW),

@@ -12,7 +12,7 @@ from sessiond.dialects.base import BadHeader
 from sessiond.dialects.native.dialect import NATIVE as NATIVE_DIALECT
 from sessiond.model.row import Kind, Row
 from sessiond.service.log.line_indexer import LineIndexer
-from sessiond.session.columns import Columns, columns_of, restore
+from sessiond.session.columns import Columns, columns_of, restore, tree_before
 from sessiond.session.index import Session
 from tests.kit.lines import lines_in, state_of
 from tests.service.damage import NATIVE, OPERATOR, PI
@@ -67,6 +67,17 @@ def test_a_sample_comes_back_as_it_was_and_goes_on_alike(path: Path) -> None:
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_file_comes_back_as_it_was_and_goes_on_alike(name: str) -> None:
     check(DAMAGED[name].split(b"\n")[:-1])
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_the_tree_before_a_line_is_what_the_lines_before_made(name: str) -> None:
+    lines = DAMAGED[name].split(b"\n")[:-1]
+    whole = indexed(lines).session
+    for seq in range(1, len(lines)):
+        part = indexed(lines[:seq]).session
+        tree = tree_before(whole, seq, part.heads)
+        for column in ("names", "kinds", "ids", "heads", *columns_of(part).arrays):
+            assert getattr(tree, column) == getattr(part, column), column
 
 
 def test_every_file_of_the_fixtures_comes_back_as_it_was(shared: Path) -> None:

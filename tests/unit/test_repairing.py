@@ -6,6 +6,7 @@ import json
 import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,9 @@ from sessiond.service.files.crash_recovery import open_unchanged
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.store.checks import Repair
 from sessiond.testing.disk import FaultDisk
-from tests.kit.lines import atom_line
+from tests.kit.lines import atom_line, line_of
+from tests.kit.repairs import repair_faults
+from tests.kit.sessions import TIME
 from tests.kit.wounds import WOUNDS, Wound
 
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00Z","cwd":"/p"}\n'
@@ -31,7 +34,9 @@ GOOD = st.tuples(
     st.none() | st.sampled_from([(1, 2), (2, 2), (1, 3), (2, 3), (3, 3), (1, 1), (4, 3)]),
     st.sampled_from(["session-a", "session-b"]),
 ).map(lambda drawn: atom_line(*drawn))
-BAD = st.sampled_from([b"garbage", b"{}", b"\0" * 9, b'{"type":"mess', HEADER[:-1], b"\xff"])
+BAD = st.sampled_from(
+    [b"garbage", b"{}", b"\0" * 9, b'{"type":"mess', b'{"type":"mess ', HEADER[:-1], b"\xff"]
+)
 BLANK = st.sampled_from([b"", b"  ", b"\r"])
 LINES = st.lists(st.one_of(GOOD, GOOD, BAD, BLANK), max_size=8)
 TAIL = st.one_of(st.just(b""), GOOD, BAD, GOOD.map(lambda line: line[:-3]))
@@ -72,6 +77,65 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
         line = whole[at - 1]
         parses = line.startswith(b'{"type":"message"') and line.endswith(b"}")
         assert line not in lines or b'"atom"' in line or not parses
+
+
+def linked(
+    kind: str, entry_id: str, parent: str | None, target: str, more: dict[str, Any]
+) -> bytes:
+    """Return the line of an entry that refers to others, which need not be there."""
+    said: dict[str, dict[str, Any]] = {
+        "message": {"message": {"role": "user"}},
+        "leaf": {"target_id": target},
+        "label": {"target_id": target, "label": "x"},
+        "compaction": {"summary": "s", "first_kept_entry_id": target, "tokens_before": 1},
+    }
+    return line_of(type=kind, id=entry_id, parent_id=parent, timestamp=TIME, **said[kind], **more)
+
+
+NAMES = st.sampled_from("abcdef")
+LINKED = st.builds(
+    linked,
+    st.sampled_from(["message", "message", "message", "leaf", "label", "compaction"]),
+    NAMES,
+    st.none() | NAMES,
+    NAMES,
+    st.sampled_from([
+        *({}, {}, {}, {"head": "side"}, {"head": "side"}, {"atom": (2, 3)}),
+        *({"atom": (1, 2), "atom_of": "session-a"}, {"atom": (2, 2)}, {"atom": (1, 2)}),
+    ]),
+)  # fmt: skip
+# Zeros or nothing before each of some entries.
+DAMAGED = st.lists(st.tuples(st.sampled_from([b"", b"\0"]), LINKED), min_size=2, max_size=3).map(
+    lambda drawn: b"".join(before + line for before, line in drawn)
+)
+ANY = st.lists(st.one_of(LINKED, LINKED, LINKED, DAMAGED, BAD, st.just(b"")), max_size=8)
+
+
+@given(lines=ANY)
+def test_a_second_repair_has_nothing_to_do(lines: list[bytes]) -> None:
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, lines)
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    found = verify_file(disk, PATH)
+    assert (found.repairable, found.read_only, plan_repair(disk, PATH).moved) == (False, False, 0)
+    whole = [line for line in lines if line.startswith(b'{"id"') and line.count(b'{"id"') == 1]
+    assert [*repair_faults(whole, list(filter(None, made)), plan.moved)] == []
+    assert plan.reason is not None or plan.kept + plan.recovered == len(made) + 1
+
+
+def test_half_an_append_before_half_a_line_that_was_closed_goes_in_one_repair() -> None:
+    half = atom_line("n1", (1, 2), "session-a")
+    plan, made = repaired(FaultDisk(PATH.parent, LOCKS), [told(0), half, b'{"type":"mess '])
+    assert (plan.dropped_lines, made) == ([3, 4], [told(0)])
+
+
+def test_half_an_append_that_an_entry_goes_behind_stays() -> None:
+    below, half = told(1, parent_id="n5"), told(5, parent_id="n0", atom=(1, 2), atom_of="session-a")
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, [told(0), below, half])
+    assert (plan.moved, made) == (1, [told(0), half, below])
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    assert not verify_file(disk, PATH).repairable
 
 
 def test_the_damaged_lines_of_a_file_are_not_held(tmp_path: Path) -> None:
@@ -166,22 +230,24 @@ def test_an_entry_that_waits_for_one_that_waits_itself_goes_behind_it() -> None:
     assert plan.moved == 5
 
 
-def test_entries_on_a_damaged_line_go_behind_a_parent_that_goes_behind_its_own() -> None:
+def test_an_entry_on_a_damaged_line_goes_behind_a_parent_that_goes_behind_its_own() -> None:
     first, parent, late = told(0), told(1), told(2)
     glued, other, below = told(3), told(7, parent_id="n0"), told(8, parent_id="n7")
     disk = FaultDisk(PATH.parent, LOCKS)
     plan, made = repaired(disk, [first, late, glued + other, below, parent])
-    assert (plan.recovered, made) == (2, [first, parent, late, glued, other, below])
+    # The other entry of the line, and what is below it, wait for nothing.
+    assert (plan.recovered, made) == (2, [first, other, below, parent, late, glued])
     disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
     assert verify_file(disk, PATH).ok
 
 
-def test_an_entry_that_names_itself_stays_before_another_one_of_its_id() -> None:
-    itself = told(1, parent_id="n1")
+@pytest.mark.parametrize("above", ["n0", "n1"])
+def test_an_entry_that_names_itself_stays_before_another_one_of_its_id(above: str) -> None:
+    itself, twin = told(1, parent_id="n1"), told(1, parent_id=above)
     disk = FaultDisk(PATH.parent, LOCKS)
-    plan, made = repaired(disk, [told(0), itself, told(2, parent_id="n0"), itself])
+    plan, made = repaired(disk, [told(0), itself, told(2, parent_id="n0"), twin])
     assert (plan.moved, plan.reparented) == (0, 1)
-    assert made == [told(0), told(1, parent_id="n0"), told(2, parent_id="n0"), itself]
+    assert made == [told(0), told(1, parent_id="n0"), told(2, parent_id="n0"), twin]
     disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
     assert not verify_file(disk, PATH).repairable
 

@@ -581,7 +581,7 @@ class _ListedLines:
                     spelled.append(_native(taken))
                 else:
                     self._take_spelled(spelled, intake)
-                    intake.take_row(self.line_count, row, partial(_native, taken))
+                    intake.take_said(self.line_count, row, partial(_native, taken))
                 self._records.append(taken)
             self._take_spelled(spelled, intake)
 

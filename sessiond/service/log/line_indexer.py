@@ -55,7 +55,7 @@ class LineIndexer:
     ) -> None:
         self.session = session
         self.atoms = Atoms()
-        self._session_ids = session_ids
+        self.session_ids = session_ids
         self._strict = strict
         # Bound once: these run for every line of a file.
         self._row = dialect.row
@@ -73,16 +73,20 @@ class LineIndexer:
                 raise BadLine(_reason(line, bad)) from None
             self._skip(seq, line, bad)
             return
-        self.take_row(seq, row, lambda: line)
+        self.take_said(seq, row, lambda: line)
 
-    def take_row(self, seq: int, row: Row, line: Callable[[], bytes]) -> None:
-        """Index the next line by its row; `line` returns the line, which few rows need."""
+    def take_said(self, seq: int, row: Row, line: Callable[[], bytes]) -> None:
+        """Index the next line by its row; `line` returns the line, of which the first words may be needed."""
+        self.take_row(seq, row)
+        if row.kind == _USER and self.session.first_message is None:
+            self.session.begin_with(self._preview(line(), FIRST_WORDS_CHARS), row.timestamp)
+
+    def take_row(self, seq: int, row: Row) -> None:
+        """Index the row of the next line, without the words of the line."""
         if row.damage is not None:
             self.session.report(seq, "damaged_line", row.damage)
         is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
-        if row.kind == _USER and self.session.first_message is None:
-            self.session.begin_with(self._preview(line(), FIRST_WORDS_CHARS), row.timestamp)
         if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
 
@@ -140,7 +144,7 @@ class LineIndexer:
     def _is_ours(self, row: Row) -> bool:
         ids = self.session.ids
         return (
-            row.atom_of in self._session_ids
+            row.atom_of in self.session_ids
             and row.id not in ids
             and (row.parent_id is None or row.parent_id in ids)
         )

@@ -1,104 +1,101 @@
-"""Changes of a repair beside lines left out: whole entries on damaged lines, and parents that are missing.
+"""The entries of a repaired file: all that are whole, each behind its parent.
 
 Law: an entry keeps its words. A whole entry on a damaged line takes the line's place. An entry that stands
-before its parent goes behind the parent, and so do the entries below that stand between the two. An entry
-whose parent the file lacks goes on at the entry at which its head was before.
+before its parent goes behind the parent, and so does what refers to the entry. An entry whose parent the file
+lacks goes on at the entry at which its head is. Half an append at the end goes as a whole.
+
+Where a head is, and what half an append is, the index says that will read the new file. So the new lines are
+indexed here before they are written, and once more while that may find a parent for an entry that is left
+without one: a second repair has nothing to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import with_field
-from sessiond.dialects.recovery import Piece, pieces
-from sessiond.journal.splitter import LongLine
+from sessiond.dialects.recovery import pieces
+from sessiond.journal.splitter import LongLine, is_blank
 from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
 from sessiond.model.times import rfc3339
 from sessiond.service.log.indexer import Indexer
+from sessiond.service.log.line_indexer import LineIndexer
+from sessiond.session.columns import tree_before
 from sessiond.session.index import Head
 
-__all__ = ["Gaps", "Mended", "below"]
+__all__ = ["Gaps", "Mended", "MendedEntry", "below"]
+
+# Each pass but the last gives an entry a parent; damage needs two or three.
+_PASSES_MAX: Final = 20
+
+
+class MendedEntry(Struct):
+    """An entry of the new file: its line in the old one, and what the index needs of it; a blank line has no row.
+
+    `found` has the bytes of an entry on a damaged line, and `above` is the new parent of an entry without one.
+    """
+
+    seq: int
+    row: Row | None
+    found: bytes | None = None
+    above: str | None = None
+    is_moved: bool = False
 
 
 class Mended(Struct, frozen=True):
-    """The changes of a file, by its lines.
+    """The new file: the lines of the old one before `first`, and the entries behind them."""
 
-    `recovered` has the whole entries on bad lines, and `parents` the new parents of entries without one.
-    `order` has the lines from the first one that gets another place, in their new order; `moved` is the
-    number of those that go behind another line.
-    """
-
-    recovered: Mapping[int, list[bytes]] = {}
-    parents: Mapping[int, str] = {}
-    order: Sequence[int] = ()
-    moved: int = 0
-
-
-class _Orphan(Struct, frozen=True):
-    """An entry whose parent is no earlier one: its line, the parent's id, its head and the head's leaf before."""
-
-    seq: int
-    parent_id: str
-    head: str
-    leaf: int
-
-
-class _Damaged(Struct, frozen=True):
-    """The entries that may be recovered from a line that is none, and the session before the line."""
-
-    pieces: list[tuple[Piece, Row]]
-    time: str
-    heads: Mapping[str, Head]
-
-
-class _Found(Struct, frozen=True):
-    """A whole entry on a damaged line."""
-
-    seq: int
-    line: bytes
-    row: Row
+    first: int
+    entries: Sequence[MendedEntry] = ()
 
 
 class Gaps:
-    """The damaged lines and the missing parents of a file that only sessiond writes, as they are met."""
+    """The lines of a file from the first damaged line or missing parent on, as they are met."""
 
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
-        self._damaged: dict[int, _Damaged] = {}
-        self._orphans: list[_Orphan] = []
-        # The entries that a line refers to, and those of them that stand on earlier lines, from the first orphan on.
-        self._names: dict[int, tuple[str, ...]] = {}
-        self._leans: dict[int, tuple[int, ...]] = {}
+        self._is_damaged = False
+        # The line before which nothing changes: that of the damage, or the first one of the append around it.
+        self._first = 1
+        self._heads: Mapping[str, Head] = {}
+        self._entries: list[MendedEntry] = []
 
     def visit(self, seq: int, line: bytes) -> None:
-        """Index the next line, and note the line if its parent is missing. Raises what the indexer raises."""
+        """Index the next line, and note the line if there is damage. Raises what the indexer raises."""
         indexer = self._indexer
         if not (seq and indexer.session.rules.truncates):
             # No repair makes another program's file anew.
             indexer.visit(seq, line)
             return
-        heads = indexer.session.heads.copy()
-        indexer.visit(seq, line)
         session = indexer.session
-        if not session.is_entry(seq):
+        if not self._is_damaged and indexer.atoms.first is None:
+            self._first, self._heads = seq, session.heads.copy()
+            self._entries.clear()
+        indexer.visit(seq, line)
+        is_entry = session.is_entry(seq)
+        self._is_damaged |= is_entry and seq in session.rerouted and not session.parents[seq]
+        if not (self._is_damaged or indexer.atoms.first is not None):
             return
-        is_orphan = seq in session.rerouted and not session.parents[seq]
-        if not (is_orphan or self._orphans):
-            return
-        row = indexer.dialect.row(line)
-        if is_orphan and row.parent_id is not None and session.ids.get(row.parent_id, seq) >= seq:
-            leaf = heads.get(row.head, Head()).leaf
-            self._orphans.append(_Orphan(seq, row.parent_id, row.head, leaf))
-        self._names[seq] = names = _names(row)
-        self._leans[seq] = _earlier(session.ids, names, seq)
+        if is_entry:
+            self._entries.append(MendedEntry(seq, _slim(indexer.dialect.row(line))))
+        elif is_blank(line):
+            self._entries.append(MendedEntry(seq, None))
 
     def damaged(self, seq: int, line: bytes) -> None:
-        """Note the entries on a line that is none; the line itself may be long, and is not kept."""
-        session, found = self._indexer.session, list[tuple[Piece, Row]]()
+        """Note the entries on a line that is none; the line itself may be long, and is not kept.
+
+        An object that may be quoted in an entry that was cut off is an entry only if it is no older than
+        what stands before.
+        """
+        session = self._indexer.session
+        if not (session.rules.truncates or self._is_damaged):
+            self._first = seq
+        self._is_damaged = True
         if not session.rules.truncates or isinstance(line, LongLine):
             return
         for piece in pieces(line):
@@ -106,92 +103,52 @@ class Gaps:
                 row = self._indexer.dialect.row(piece.data)
             except BadLine:
                 continue
-            if row.id not in session.ids and row.kind != Kind.OPAQUE and row.timestamp is not None:
-                found.append((piece, row))
-        if found:
-            self._damaged[seq] = _Damaged(found, session.updated_at, session.heads.copy())
+            if row.id in session.ids or row.kind == Kind.OPAQUE or row.timestamp is None:
+                continue
+            if piece.is_apart or rfc3339(row.timestamp) >= session.updated_at:
+                self._entries.append(MendedEntry(seq, _slim(row), piece.data))
 
-    def mended(self) -> Mended:
-        """Return what a repair can do, once all lines were met."""
-        if not (self._damaged or self._orphans):
-            return Mended()
-        session = self._indexer.session
-        found = self._recovered()
-        places = session.ids | {one.row.id: one.seq for one in found}
-        later = {
-            orphan.seq: place
-            for orphan in self._orphans
-            if (place := places.get(orphan.parent_id, 0)) > orphan.seq
-            # A later entry of the orphan's own id is no parent.
-            and orphan.parent_id != session.names[orphan.seq]
-        }
-        parents: dict[int, str | None] = {}
-        leans = self._all_leans(found, places)
-        left = [
-            orphan
-            for orphan in self._orphans
-            if orphan.seq not in later and not 0 < places.get(orphan.parent_id, 0) < orphan.seq
-        ]
-        while True:
-            for orphan in left:
-                # The entry waits for its new parent, too, where that gets another place.
-                above = parents[orphan.seq] = self._before(found, orphan)
-                waits = () if above is None else _earlier(places, (above,), orphan.seq)
-                leans[orphan.seq] = (*leans.get(orphan.seq, ()), *waits)
-                later.pop(orphan.seq, None)
-            order, moved, in_circles = _ordered(session.seq, later, leans)
-            if not in_circles:
+    def mended(self, end: int) -> Mended:
+        """Return the new file, once all lines were met; without damage, that is the lines before `end`."""
+        if not self._is_damaged:
+            return Mended(end)
+        session, entries = self._indexer.session, self._whole()
+        for _ in range(_PASSES_MAX):
+            tree = tree_before(session, self._first, self._heads)
+            entries, is_changed = _ordered(entries, tree.ids, session.rules.records)
+            intake = LineIndexer(tree, self._indexer.dialect, self._indexer.intake.session_ids)
+            are_left = False
+            for place, entry in enumerate(entries, self._first):
+                row = entry.row
+                if row is None:
+                    intake.take(place, b"")
+                    continue
+                if row.parent_id is not None and row.parent_id not in tree.ids:
+                    above = tree.id_of(tree.heads.get(row.head, Head()).leaf)
+                    if above is None:
+                        are_left = True
+                    else:
+                        entry.above = row.parent_id = above
+                        is_changed = True
+                intake.take_row(place, row)
+            half = intake.atoms.unfinished_but_for_bad_lines
+            if half is not None:
+                del entries[half - self._first :]
+            # What is left without a parent may have a head by now, or no circle around it.
+            if not (are_left and (is_changed or half is not None)):
                 break
-            left = [orphan for orphan in self._orphans if orphan.seq in in_circles]
-        recovered: dict[int, list[bytes]] = {}
-        for one in found:
-            recovered.setdefault(one.seq, []).append(self._placed(one, found, places))
-        there = {seq: above for seq, above in parents.items() if above is not None}
-        return Mended(recovered, there, order, moved)
+        return Mended(self._first, entries)
 
-    def _all_leans(
-        self, found: Sequence[_Found], places: Mapping[str, int]
-    ) -> dict[int, tuple[int, ...]]:
-        """Return the earlier lines that a line refers to, with damaged lines that have whole entries."""
-        leans = dict(self._leans)
-        recovered = {one.row.id: one.seq for one in found}
-        for seq, names in self._names.items():
-            leans[seq] += _earlier(recovered, names, seq)
-        for one in found:
-            leans[one.seq] = leans.get(one.seq, ()) + _earlier(places, _names(one.row), one.seq)
-        return leans
-
-    def _recovered(self) -> list[_Found]:
-        """Return the whole entries on damaged lines.
-
-        An object with the id of another entry is a copy. An object that may be quoted in an entry that was
-        cut off is an entry only if it is no older than what stands before.
-        """
-        known, found = set(self._indexer.session.ids), list[_Found]()
-        for seq, damaged in self._damaged.items():
-            for piece, row in damaged.pieces:
-                is_in_time = piece.is_apart or rfc3339(row.timestamp) >= damaged.time
-                if row.id not in known and is_in_time:
-                    known.add(row.id)
-                    found.append(_Found(seq, piece.data, row))
+    def _whole(self) -> list[MendedEntry]:
+        """Return the entries without those on damaged lines that are copies of others."""
+        known, found = set(self._indexer.session.ids), list[MendedEntry]()
+        for entry in self._entries:
+            if entry.found is not None and entry.row is not None:
+                if entry.row.id in known:
+                    continue
+                known.add(entry.row.id)
+            found.append(entry)
         return found
-
-    def _placed(self, one: _Found, found: Sequence[_Found], places: Mapping[str, int]) -> bytes:
-        """Return the line of a recovered entry, below the entry before where its parent is missing."""
-        parent_id = one.row.parent_id
-        if parent_id is None or places.get(parent_id, one.seq + 1) <= one.seq:
-            return one.line
-        leaf = self._damaged[one.seq].heads.get(one.row.head, Head()).leaf
-        earlier = found[: found.index(one)]
-        above = self._before(earlier, _Orphan(one.seq + 1, parent_id, one.row.head, leaf))
-        return one.line if above is None else below(one.line, above)
-
-    def _before(self, found: Sequence[_Found], orphan: _Orphan) -> str | None:
-        """Return the last entry of an orphan's head before the orphan; None for none."""
-        for one in reversed(found):
-            if orphan.leaf < one.seq < orphan.seq and one.row.head == orphan.head:
-                return one.row.id
-        return self._indexer.session.id_of(orphan.leaf)
 
 
 def below(line: bytes, parent_id: str) -> bytes:
@@ -199,14 +156,12 @@ def below(line: bytes, parent_id: str) -> bytes:
     return with_field(line, "parent_id", msgspec.json.encode(parent_id))
 
 
-def _names(row: Row) -> tuple[str, ...]:
-    """Return the entries that an entry refers to."""
-    return tuple(filter(None, (row.parent_id, _referred(row))))
-
-
-def _earlier(places: Mapping[str, int], names: Sequence[str], seq: int) -> tuple[int, ...]:
-    """Return the lines of entries that stand before a line."""
-    return tuple(at for name in names if 0 < (at := places.get(name, 0)) < seq)
+def _slim(row: Row) -> Row:
+    """Return the row without what decides no place: its time, and effects that may hold what was said."""
+    row.timestamp = None
+    if not isinstance(row.effect, LabelEffect | LeafEffect | CompactionEffect):
+        row.effect = None
+    return row
 
 
 def _referred(row: Row) -> str | None:
@@ -220,40 +175,109 @@ def _referred(row: Row) -> str | None:
             return None
 
 
-def _ordered(
-    last: int, later: Mapping[int, int], leans: Mapping[int, tuple[int, ...]]
-) -> tuple[list[int], int, frozenset[int]]:
-    """Return the lines from the first one that moves, in their order, the number of lines that move, and circles.
+class _Waits(Struct):
+    """The places that each place of some entries waits for.
 
-    `later` has the lines of the entries whose parents stand behind them, with the lines of the parents. A
-    line that refers to one that waits waits for that one. A circle is an entry that waits for itself; where there is
-    one, lines are missing in the order.
+    `firm` has the entries before that an entry refers to, `later` the parents that stand behind their entry, and
+    `heads` for an entry without its parent the entry that moved its head last.
     """
-    if not later:
-        return [], 0, frozenset()
-    order: list[int] = []
-    moved = 0
+
+    firm: list[list[int]]
+    later: dict[int, int]
+    heads: dict[int, int]
+
+    def cut_circles(self) -> None:
+        """Let no entry wait for itself: those of a circle wait for no parent behind them, or for no head."""
+        wants = [list(one) for one in self.firm]
+        for loose in (self.later, self.heads):
+            for at, above in loose.items():
+                wants[at].append(above)
+            circles = _circles(loose, wants)
+            for at, above in [*loose.items()]:
+                if circles[at] == circles[above]:
+                    del loose[at]
+                    wants[at].remove(above)
+
+
+def _waits(
+    entries: Sequence[MendedEntry], known: Mapping[str, int], records: frozenset[int]
+) -> _Waits:
+    """Return what entries wait for; `known` has the ids of what stands before them all."""
+    places = {entry.row.id: at for at, entry in enumerate(entries) if entry.row is not None}
+    found = _Waits([], {}, {})
+    seen: dict[str, int] = {}
+    moves: dict[str, int] = {}
+    for at, entry in enumerate(entries):
+        row, firm = entry.row, list[int]()
+        found.firm.append(firm)
+        if row is None:
+            continue
+        firm += [seen[name] for name in (row.parent_id, _referred(row)) if name in seen]
+        if row.parent_id is not None and row.parent_id not in seen and row.parent_id not in known:
+            # A later entry of the entry's own id is no parent.
+            if row.parent_id != row.id and row.parent_id in places:
+                found.later[at] = places[row.parent_id]
+            elif row.head in moves:
+                found.heads[at] = moves[row.head]
+        seen[row.id] = at
+        if row.kind not in records or isinstance(row.effect, LeafEffect):
+            moves[row.head] = at
+    return found
+
+
+def _circles(roots: Iterable[int], wants: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the number of its circle for all that some places want: two of one circle have the same."""
+    circles: dict[int, int] = {}
+    numbers: dict[int, int] = {}
+    path: list[int] = []
+    bounds: list[int] = []
+    for root in roots:
+        steps = [] if root in numbers else [(root, iter([root]))]
+        while steps:
+            at, rest = steps[-1]
+            for above in rest:
+                if above not in numbers:
+                    numbers[above] = len(numbers)
+                    path.append(above)
+                    bounds.append(above)
+                    steps.append((above, iter(wants[above])))
+                    break
+                while above not in circles and numbers[bounds[-1]] > numbers[above]:
+                    bounds.pop()
+            else:
+                steps.pop()
+                if bounds and bounds[-1] == at:
+                    bounds.pop()
+                    while at not in circles:
+                        circles[path.pop()] = at
+    return circles
+
+
+def _ordered(
+    entries: list[MendedEntry], known: Mapping[str, int], records: frozenset[int]
+) -> tuple[list[MendedEntry], bool]:
+    """Return the entries, each behind all that it waits for, and whether any got another place."""
+    waits = _waits(entries, known, records)
+    if waits.later:
+        waits.cut_circles()
+    if not waits.later:
+        return entries, False
+    order: list[MendedEntry] = []
     waiting: set[int] = set()
     behind: dict[int, list[int]] = {}
-
-    def wanted(seq: int, upto: int) -> int:
-        """Return a line that has to come before a line, and that did not come yet; 0 for none."""
-        parent = later.get(seq, 0)
-        if parent > upto or parent in waiting:
-            return parent
-        return next((one for one in leans.get(seq, ()) if one in waiting), 0)
-
-    for seq in range(min(later), last + 1):
-        ready = [seq]
+    for upto in range(len(entries)):
+        ready = [upto]
         while ready:
             at = ready.pop()
-            above = wanted(at, seq)
-            if above:
-                moved += at not in waiting
+            wanted = (waits.later.get(at, -1), waits.heads.get(at, -1), *waits.firm[at])
+            above = next((one for one in wanted if one > upto or one in waiting), None)
+            if above is None:
+                waiting.discard(at)
+                order.append(entries[at])
+                ready += reversed(behind.pop(at, []))
+            else:
+                entries[at].is_moved = True
                 waiting.add(at)
                 behind.setdefault(above, []).append(at)
-                continue
-            waiting.discard(at)
-            order.append(at)
-            ready += reversed(behind.pop(at, []))
-    return order, moved, frozenset(waiting & later.keys())
+    assert not waiting, "no entry waits for itself"
+    return order, True

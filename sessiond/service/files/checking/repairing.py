@@ -163,10 +163,11 @@ def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
             " anew; what does not parse is skipped and keeps nobody from writing"
         )
         if not dry_run:
-            line = found.first_damage
+            line = found.left_out()[0] + 1
             message = f"{path.name}, line {line}: {reason}"
             raise SessionCorrupt(message, path=str(path), line=line, repairable=False)
-    dropped = [] if reason is not None else _dropped(found)
+    entries = found.mended.entries if reason is None else ()
+    dropped = [] if reason is not None else found.left_out()
     return Repair(
         dry_run=dry_run,
         repaired=False,
@@ -175,48 +176,33 @@ def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
         kept=found.lines - len(dropped),
         dropped=len(dropped),
         dropped_lines=[seq + 1 for seq in dropped[:PROBLEMS_MAX]],
-        recovered=sum(len(found.mended.recovered.get(seq, ())) for seq in dropped),
-        reparented=0 if reason is not None else len(found.mended.parents),
-        moved=0 if reason is not None else found.mended.moved,
+        recovered=sum(one.found is not None for one in entries),
+        reparented=sum(one.above is not None and one.found is None for one in entries),
+        moved=sum(one.is_moved for one in entries),
         reason=reason,
     )
 
 
-def _dropped(found: FileSurvey) -> list[int]:
-    """Return the lines that are left out, half a last line among them."""
-    lines = found.lines
-    if found.half is not None:
-        return [seq for seq in found.bad if seq < found.half] + list(range(found.half, lines))
-    torn = bool(found.tail) and not found.tail_is_whole
-    return found.bad + ([lines - 1] if torn else [])
-
-
 def kept_lines(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
-    """Yield the bytes of the new file."""
-    mended, dropped = found.mended, set(_dropped(found))
-    first = min(mended.order, default=found.lines)
+    """Yield the bytes of the new file: lines that stay as they are together, and the others one by one."""
 
-    def bounds(seq: int) -> tuple[int, int]:
-        return found.ends[seq], found.ends[seq + 1] if seq + 1 < len(found.ends) else found.size
+    def lines(start: int, end: int) -> Iterator[bytes]:
+        if start < end:
+            has_newline = end < len(found.ends)
+            upto = found.ends[end] if has_newline else found.size
+            yield from chunks_of(files, fd, found.ends[start], upto)
+            if not has_newline:
+                yield b"\n"
 
-    def line_at(seq: int) -> Iterator[bytes]:
-        if seq in dropped:
-            yield from (entry + b"\n" for entry in mended.recovered.get(seq, ()))
-            return
-        line = without_end(b"".join(chunks_of(files, fd, *bounds(seq))))
-        parent_id = mended.parents.get(seq)
-        yield (line if parent_id is None else below(line, parent_id)) + b"\n"
-
-    at = 0
-    for seq in sorted(dropped | mended.parents.keys()):
-        if seq >= first:
-            break
-        start, end = bounds(seq)
-        yield from chunks_of(files, fd, at, start)
-        yield from line_at(seq)
-        at = end
-    yield from chunks_of(files, fd, at, found.ends[first] if mended.order else found.size)
-    for seq in mended.order:
-        yield from line_at(seq)
-    if not mended.order and found.tail and found.tail_is_whole and at < found.size:
-        yield b"\n"
+    start, end = 0, found.mended.first
+    for entry in found.mended.entries:
+        if entry.found is None and entry.above is None and entry.seq == end:
+            end += 1
+            continue
+        yield from lines(start, end)
+        start, end = (end, end) if entry.found is not None else (entry.seq, entry.seq + 1)
+        if entry.found is not None or entry.above is not None:
+            line = entry.found or without_end(b"".join(lines(start, end)))
+            yield (line if entry.above is None else below(line, entry.above)) + b"\n"
+            start = end
+    yield from lines(start, end)

@@ -65,17 +65,13 @@ WHOLE: Final = VerifyScope()
 class FileSurvey(Struct, frozen=True):
     """The index of a file, the offsets of its lines, and the lines that a repair would leave out.
 
-    `ends[n]` is where line n begins. `tail` holds the bytes behind the last newline, `bad` the
-    lines before it that do not parse, `half` the first line of an append whose end is missing.
-    `mended` is what a repair can do for the entries of a file that only sessiond writes.
+    `ends[n]` is where line n begins. `tail` holds the bytes behind the last newline. `mended` is what a repair
+    makes of the file if only sessiond writes it; else it ends at the first line that does not parse.
     """
 
     indexer: Indexer
     ends: array[int]
     tail: bytes
-    tail_is_whole: bool
-    bad: list[int]
-    half: int | None
     mended: Mended
 
     @property
@@ -96,16 +92,13 @@ class FileSurvey(Struct, frozen=True):
     @property
     def damaged(self) -> bool:
         """Return whether a repair would leave out any line, or give an entry another place."""
-        torn = bool(self.tail) and not self.tail_is_whole
-        is_misplaced = bool(self.mended.parents or self.mended.order)
-        return bool(self.bad) or torn or self.half is not None or is_misplaced
+        is_misplaced = any(one.above is not None or one.is_moved for one in self.mended.entries)
+        return is_misplaced or bool(self.left_out())
 
-    @property
-    def first_damage(self) -> int:
-        """First line that a repair would change, counted from 1."""
-        found = [*self.bad[:1], *([] if self.half is None else [self.half])]
-        found += [*self.mended.parents, *self.mended.order]
-        return min([*found, self.lines - 1]) + 1
+    def left_out(self) -> list[int]:
+        """Return the lines that a repair leaves out."""
+        kept = {one.seq for one in self.mended.entries if one.found is None}
+        return [seq for seq in range(self.mended.first, self.lines) if seq not in kept]
 
 
 def verify_file(files: Files, path: Path, look: VerifyScope = WHOLE) -> Verification:
@@ -126,7 +119,6 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
     """Return the survey of an open file. Raises SessionCorrupt, OSError."""
     indexer = Indexer(path, in_place=True, session_id=look.named)
     ends = array("q", [0])
-    bad: list[int] = []
     gaps = Gaps(indexer)
 
     def visit(seq: int, line: bytes) -> None:
@@ -139,7 +131,6 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
             for kind, detail in oddities(indexer.dialect, line):
                 indexer.session.report(seq, kind, detail)
         elif line.strip():
-            bad.append(seq)
             gaps.damaged(seq, line)
 
     splitter = Splitter(ends)
@@ -155,9 +146,9 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
             look.progress.report(done, size, "bytes")
     tail = splitter.rest()
     tail_is_whole = _take_tail(indexer, len(ends) - 1, tail, visit)
-    half = _take_half(indexer, len(ends) - 1 + (tail_is_whole and bool(tail)))
-    mended = gaps.mended() if indexer.dialect.rules.truncates else Mended()
-    return FileSurvey(indexer, ends, tail, tail_is_whole, bad, half, mended)
+    whole = len(ends) - 1 + (tail_is_whole and bool(tail))
+    half = _take_half(indexer, whole)
+    return FileSurvey(indexer, ends, tail, gaps.mended(whole if half is None else half))
 
 
 def _compare_ids(indexer: Indexer, named: str | None) -> None:
