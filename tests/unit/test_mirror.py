@@ -36,18 +36,17 @@ def translated(line: bytes) -> bytes:
     return line if isinstance(line, LongLine) else b"<" + line + b">"
 
 
-def mirror(disk: FaultDisk, *, folder: Path | None = SPOOLS) -> Mirror:
+def mirror(disk: FaultDisk) -> Mirror:
     """Return the log of the file, which was read to its end."""
     source = FileSource(disk, FILE)
-    log = Mirror(disk, source, header=HEADER, translate=translate, folder=folder)
+    log = Mirror(disk, source, header=HEADER, translate=translate, folder=SPOOLS)
     log.index(lambda _seq, _lines: None)
     return log
 
 
-@pytest.mark.parametrize("folder", [SPOOLS, None])
-def test_each_line_is_a_line_of_the_log(disk: FaultDisk, folder: Path | None) -> None:
+def test_each_line_is_a_line_of_the_log(disk: FaultDisk) -> None:
     disk.put(FILE, text([*LINES]) + b"half")
-    log = mirror(disk, folder=folder)
+    log = mirror(disk)
     stored = [HEADER, *map(translated, LINES)]
     assert lines_of(log) == stored
     assert b"".join(log.chunks(1, 2)) == text(stored[1:3])
