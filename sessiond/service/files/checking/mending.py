@@ -140,7 +140,7 @@ class Gaps:
         return Mended(self._first, entries)
 
     def _whole(self) -> list[MendedEntry]:
-        """Return the entries without those on damaged lines that are copies of others."""
+        """Return the entries without those on damaged lines that are copies of other entries."""
         known, found = set(self._indexer.session.ids), list[MendedEntry]()
         for entry in self._entries:
             if entry.found is not None and entry.row is not None:
@@ -226,7 +226,7 @@ def _waits(
 
 
 def _circles(roots: Iterable[int], wants: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return the number of its circle for all that some places want: two of one circle have the same."""
+    """Return the number of its circle for all that some places want: two of one circle have one number."""
     circles: dict[int, int] = {}
     numbers: dict[int, int] = {}
     path: list[int] = []

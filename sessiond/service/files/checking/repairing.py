@@ -184,7 +184,7 @@ def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
 
 
 def kept_lines(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
-    """Yield the bytes of the new file: lines that stay as they are together, and the others one by one."""
+    """Yield the bytes of the new file: lines that stay as they are together, and each other line alone."""
 
     def lines(start: int, end: int) -> Iterator[bytes]:
         if start < end:
