@@ -532,8 +532,8 @@ SCAN_BATCH_ROWS: Final = 100
 # the scan reads itself before it comes to theirs, and each process reads meanwhile; how long the scan waits for an answer.
 ROW_MAKERS_MAX: Final = 3
 ROW_MAKERS_FILES_MIN: Final = 1_000
-ROW_MAKER_FILES: Final = 10
-ROW_MAKER_AHEAD_FILES: Final = 300
+ROW_MAKER_FILES: Final = 5
+ROW_MAKER_AHEAD_FILES: Final = 100
 ROW_MAKER_SECONDS: Final = 20.0
 # service/listing: changes of one flush that are published one by one; more are published as "many".
 CHANGES_TOLD_MAX: Final = 100

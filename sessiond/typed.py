@@ -52,7 +52,8 @@ def decode(data: bytes | str | Raw, kind: Any = Any) -> Any:
 
     The decoder of the type is made at the first use, and kept.
     """
-    return _kept(kind).decode(data)
+    kept = _decoders.get(kind)
+    return (_kept(kind) if kept is None else kept).decode(data)
 
 
 @overload
