@@ -14,8 +14,6 @@ from zlib import crc32
 
 from sessiond import __version__
 
-__all__ = ["BUILD"]
-
 
 def _build_of(package: Path) -> str:
     """Return the build id of a package: of its recorded digests, else of the state of its sources."""

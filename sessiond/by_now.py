@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from sessiond import typed
 from sessiond_client import Client, RpcError
 
-__all__ = ["by_now"]
-
 T = TypeVar("T")
 
 

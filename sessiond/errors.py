@@ -13,46 +13,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, cast
 
-__all__ = [
-    "ERRORS",
-    "AmbiguousRef",
-    "Cancelled",
-    "Draining",
-    "EntryInvalid",
-    "EntryNotFound",
-    "HeadNotFound",
-    "IdempotencyConflict",
-    "Internal",
-    "InvalidParams",
-    "InvalidRequest",
-    "LeaseHeld",
-    "LeaseLost",
-    "MethodNotFound",
-    "NothingToCompact",
-    "Overloaded",
-    "ParseFailed",
-    "PermissionDenied",
-    "PreconditionFailed",
-    "RevisionMismatch",
-    "SecretCorrupt",
-    "SecretKeyUnavailable",
-    "SessionArchived",
-    "SessionCorrupt",
-    "SessionExists",
-    "SessionLocked",
-    "SessionNotFound",
-    "SessionReadOnly",
-    "SessiondError",
-    "StorageError",
-    "SubscriptionNotFound",
-    "SummarizerUnavailable",
-    "TooLarge",
-    "VersionUnsupported",
-    "Vetoed",
-    "as_outage",
-    "exhausted",
-]
-
 
 class SessiondError(Exception):
     """The base class of all errors; never raised itself."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-__all__ = ["adding", "mending"]
-
 # A package that each extra brings.
 _EXTRAS: Final = {
     "browse": "textual",

@@ -6,8 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["MOMENT_HINT", "moment"]
-
 MOMENT_HINT: Final = (
     "give a time as 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d for a time ago"
 )

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["QUARTERS_PER_TOKEN", "quarters", "quarters_at_most"]
-
 QUARTERS_PER_TOKEN: Final = 4
 _INNER: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 with which no character begins."""

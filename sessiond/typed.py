@@ -14,10 +14,8 @@ from typing import Any, Final, TypeVar, overload
 
 import msgspec
 from msgspec import Raw
-from msgspec.json import Decoder
+from msgspec.json import Decoder as Decoder
 from msgspec.msgpack import Decoder as Unpacker
-
-__all__ = ["Decoder", "convert", "decode", "decoder", "unpacker"]
 
 T = TypeVar("T")
 

@@ -11,19 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = [
-    "ACTING",
-    "counted",
-    "files_read",
-    "hit_text",
-    "index_state",
-    "plural",
-    "printable",
-    "repaired",
-    "spelled_out",
-    "unsearched",
-]
-
 ACTING: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 )

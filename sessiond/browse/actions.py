@@ -20,8 +20,6 @@ from sessiond.browse.view import View
 from sessiond.browse.words import line_of, short_id
 from sessiond_client import Client, RpcError
 
-__all__ = ["UNTIL_SILENT", "Acting", "Target"]
-
 UNTIL_SILENT: Final = None
 """Time limit of a call that may last: none, as long as the daemon answers pings."""
 # Formats of an export by the suffix of the file.

@@ -10,8 +10,6 @@ from sessiond.browse.words import spelled
 from sessiond_client import RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
 
-__all__ = ["advice"]
-
 _NEXT: Final[Mapping[str, str]] = {
     "entry_invalid": "change the text, then try again",
     "entry_not_found": "another client changed the session; press Esc and open it again",

@@ -19,8 +19,6 @@ from sessiond.browse.tree import TreeView
 from sessiond.browse.view import View
 from sessiond_client import SessiondClientError
 
-__all__ = ["BrowseApp", "browse"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from textual.widget import Widget
 
 from sessiond.browse.words import fitted, spelled
 
-__all__ = ["Key", "KeyBar", "MessageBar", "TitleBar"]
-
 Key = tuple[str, str]
 """A key and the word for what it does."""
 

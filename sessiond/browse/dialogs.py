@@ -22,8 +22,6 @@ from sessiond_client import SessiondClientError
 from sessiond_client.generated.options import ListOptions
 from sessiond_client.generated.results import SessionInfo
 
-__all__ = ["Question", "SessionChoice"]
-
 _CSS = """
 {name} {{ align: center middle; }}
 {name} > Vertical {{

@@ -18,8 +18,6 @@ from sessiond.browse.words import clock, kind_of, line_of, preview, raw_json, re
 from sessiond_client import Client
 from sessiond_client.generated.results import StoredEntry
 
-__all__ = ["EntryView"]
-
 
 class EntryView(Acting, View):
     """The text of an entry, and what can be done at the entry."""

@@ -28,8 +28,6 @@ from sessiond_client import (
 from sessiond_client.generated.options import PageOptions
 from sessiond_client.generated.results import SessionInfo
 
-__all__ = ["Follower", "Shown"]
-
 PAGE_ENTRIES: Final = 200
 WINDOW_ENTRIES_MAX: Final = 20_000
 _TRIMMED: Final = 1_000

@@ -14,8 +14,6 @@ from textual.widgets import Static
 from sessiond.browse.bars import Key
 from sessiond.browse.view import View
 
-__all__ = ["HelpView"]
-
 _SECTIONS: Final[Sequence[tuple[str, Sequence[Key]]]] = (
     (
         "Everywhere",

@@ -21,8 +21,6 @@ from sessiond.build import BUILD
 from sessiond_client import Client, connect, difference
 from sessiond_client.reach import Port
 
-__all__ = ["CannotStart", "Link", "Start"]
-
 CALL_SECONDS: Final = 30.0
 _LOOK_FIRST_SECONDS: Final = 0.05
 _LOOK_LONGEST_SECONDS: Final = 2.0

@@ -19,8 +19,6 @@ from sessiond_client import Client
 from sessiond_client.generated.options import PathOptions
 from sessiond_client.generated.results import PathPage
 
-__all__ = ["Choice", "RebaseView"]
-
 _PAGE: Final = 200
 
 

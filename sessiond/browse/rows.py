@@ -22,8 +22,6 @@ from textual.strip import Strip
 
 from sessiond.browse.words import fitted
 
-__all__ = ["Line", "Part", "Rows"]
-
 T = TypeVar("T")
 
 _GAP: Final = 2

@@ -26,8 +26,6 @@ from sessiond.visible import counted, files_read, hit_text, unread, unsearched
 from sessiond_client import Client
 from sessiond_client.generated.results import Hit, SearchAnswer
 
-__all__ = ["SearchView"]
-
 _HITS_MAX: Final = 500
 # Each answer reads the lines of its hits again.
 _REST_SECONDS: Final = 0.5

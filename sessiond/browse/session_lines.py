@@ -8,8 +8,6 @@ from sessiond.browse.rows import Line, Part
 from sessiond.browse.words import clock, line_of, short_id
 from sessiond_client.generated.results import ForestNode, SessionInfo
 
-__all__ = ["forest_line", "list_line", "name_of"]
-
 
 def name_of(session: SessionInfo) -> str:
     """Return the title of a session, else the first words, else the id."""

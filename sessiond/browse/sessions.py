@@ -24,8 +24,6 @@ from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
 from sessiond_client.generated.results import ForestNode, LookProgress, SessionInfo, SessionPage
 
-__all__ = ["SessionsView"]
-
 _PAGE: Final = 100
 _PAGE_MAX: Final = 500
 # Every append of any client is a hint: the list is read again at most so often.

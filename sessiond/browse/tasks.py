@@ -8,8 +8,6 @@ from typing import Any
 from textual.dom import DOMNode
 from textual.worker import Worker
 
-__all__ = ["Work", "begin"]
-
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 

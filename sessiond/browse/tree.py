@@ -23,8 +23,6 @@ from sessiond.visible import counted
 from sessiond_client import Client
 from sessiond_client.generated.results import SessionInfo
 
-__all__ = ["TreeView"]
-
 # A burst of appends draws the tree so many times a second.
 _DRAWS_PER_SECOND: Final = 20
 _WIDE: Final = 100

@@ -22,8 +22,6 @@ from sessiond.browse.link import Link
 from sessiond.browse.tasks import Work
 from sessiond_client import Client, ClientClosed, SessiondClientError
 
-__all__ = ["Browser", "View", "browser_of"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from msgspec import UNSET, Struct
 from sessiond.browse.words import kind_of, preview
 from sessiond_client import EntryEvent
 
-__all__ = ["Node", "TreeRow", "Window"]
-
 _RECORDS: Final = frozenset({"label", "session_info", "leaf"})
 _NODES: Final = frozenset(
     {

@@ -17,19 +17,6 @@ from rich.cells import cell_len, set_cell_size
 
 from sessiond.visible import counted, spelled_out
 
-__all__ = [
-    "READABLE_CHARS",
-    "clock",
-    "fitted",
-    "kind_of",
-    "line_of",
-    "preview",
-    "raw_json",
-    "readable",
-    "short_id",
-    "spelled",
-]
-
 READABLE_CHARS: Final = 50_000
 """Longest text of an entry on the screen; the rest is left out with a note."""
 _PREVIEW_CHARS: Final = 240

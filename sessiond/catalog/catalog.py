@@ -43,8 +43,6 @@ from sessiond.catalog.statements import (
 )
 from sessiond.limits import LIST_BYTES_MAX
 
-__all__ = ["Catalog"]
-
 T = TypeVar("T")
 
 

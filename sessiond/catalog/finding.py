@@ -16,19 +16,6 @@ from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
 from sessiond.catalog.statements import IS_PART
 from sessiond.limits import REF_BEGINNING_MIN
 
-__all__ = [
-    "Alike",
-    "Kept",
-    "begun_at",
-    "copy_of",
-    "count_forks",
-    "find_by_ref",
-    "find_kept",
-    "listed_files",
-    "relatives",
-    "scoped_in",
-]
-
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
 _BEGINS: Final = "session_id >= ? AND session_id < ?"
 _RANDOM_END: Final = r"[0-9a-f-]{6,36}"

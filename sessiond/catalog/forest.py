@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from sessiond.catalog.rows import Relative
 
-__all__ = ["ForestRow", "plant", "tree_of"]
-
 
 class ForestRow(Struct, frozen=True):
     """A session and its place. `forked`: the session has siblings; `last`: no sibling follows."""

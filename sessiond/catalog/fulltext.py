@@ -47,8 +47,6 @@ from sessiond.errors import StorageError
 from sessiond.limits import INDEX_BYTES_MAX, INDEX_FREE_BYTES, MERGE_PAGES, REMOVED_ROWS_MAX
 from sessiond.model.searched import Part, Searched
 
-__all__ = ["Addition", "Filters", "Found", "Hit", "Indexed", "LinePlace", "Text", "TextIndex"]
-
 T = TypeVar("T")
 
 _SCHEMA: Final = """

@@ -31,19 +31,6 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.limits import LOCKED_SECONDS
 
-__all__ = [
-    "DAMAGED",
-    "FAILURES",
-    "GuardedDatabase",
-    "Tables",
-    "address",
-    "error_code",
-    "read_only",
-    "remove_files",
-    "require_openable",
-    "require_types",
-]
-
 T = TypeVar("T")
 
 FAILURES: Final = (sqlite3.DatabaseError, TypeError, ValueError, OverflowError, AttributeError)

@@ -11,8 +11,6 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-__all__ = ["bring_home"]
-
 _HOME: Final = "home"
 """Name of the value in `meta` that is a path and no number; SQLite keeps it as it is."""
 

@@ -18,8 +18,6 @@ from msgspec import Struct
 
 from sessiond.catalog.pieces import PIECE, indexable, spelled
 
-__all__ = ["Match", "Phrase", "match_of"]
-
 _PARTS: Final = r'"([^"]*)"?|([^\s"]+)'
 
 

@@ -21,16 +21,6 @@ from bisect import bisect_right
 from itertools import zip_longest
 from typing import Final
 
-__all__ = [
-    "PIECE",
-    "indexable",
-    "pieces_in",
-    "place_in",
-    "spelled",
-    "spelled_length",
-    "words_in",
-]
-
 PIECE: Final = "ª"
 """The character with which a piece begins; a letter to SQLite."""
 _SIGNS_MORE: Final = 3

@@ -19,18 +19,6 @@ from sessiond import typed
 from sessiond.model.digests import sha256_hex
 from sessiond.model.formats import AGENT_FORMATS
 
-__all__ = [
-    "BadCursor",
-    "Position",
-    "Query",
-    "Sort",
-    "cursor_of",
-    "position_of",
-    "select_ids",
-    "select_page",
-    "without_slash",
-]
-
 Sort = Literal["updated_at", "created_at", "title", "message_count"]
 Position = tuple[str | int, str]
 

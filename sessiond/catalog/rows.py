@@ -10,21 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-__all__ = [
-    "NOTHING",
-    "Brief",
-    "Facts",
-    "Fingerprint",
-    "FoundSession",
-    "Known",
-    "ListedFile",
-    "Mark",
-    "Records",
-    "Relative",
-    "Shown",
-    "Stored",
-]
-
 
 class Fingerprint(Struct, frozen=True):
     """The identity of a file, which shows whether a row is stale."""

@@ -13,8 +13,6 @@ from typing import Final
 from sessiond.catalog.guarded import Tables
 from sessiond.catalog.home import bring_home
 
-__all__ = ["ANY", "COLUMNS", "TABLES", "VERSION"]
-
 VERSION: Final = 10
 
 COLUMNS: Final = (

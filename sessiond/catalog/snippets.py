@@ -17,8 +17,6 @@ from sessiond.catalog.matching import Phrase
 from sessiond.catalog.pieces import PIECE, place_in, spelled_length
 from sessiond.limits import SNIPPET_CHARS_MAX
 
-__all__ = ["snippet"]
-
 _HITS_MAX: Final = 20
 _CHARS_BEFORE: Final = 60
 _CHARS_BEHIND: Final = SNIPPET_CHARS_MAX - _CHARS_BEFORE

@@ -16,30 +16,6 @@ from sessiond.catalog.query import Query, select
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 
-__all__ = [
-    "IS_PART",
-    "all_known",
-    "at_path",
-    "below",
-    "change_roots",
-    "drop",
-    "drop_unlisted",
-    "erase",
-    "find_chosen",
-    "find_known",
-    "find_marks",
-    "find_related",
-    "find_roots",
-    "find_settled_drafts",
-    "find_shown",
-    "find_titles",
-    "insert",
-    "known_parts",
-    "place",
-    "take_changed",
-    "unlist",
-]
-
 IS_PART: Final = "instr(info, CAST('\"partial\":true' AS BLOB)) > 0"
 """Condition of rows that show the figures of a part. A text has no bare quote in JSON, so only a member `partial` of
 a session's own metadata is taken for one too."""

@@ -25,8 +25,6 @@ import click
 from sessiond import __version__
 from sessiond.cli.lazy import LazyGroup, Listed
 
-__all__ = ["CONTENTS", "Listed", "main"]
-
 CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Sessions", "new", "new", "Make a session."),
     Listed("Sessions", "list", "list", "List the sessions."),

@@ -17,24 +17,6 @@ from sessiond import typed
 from sessiond.cli.connect.conversation import NULL
 from sessiond.moments import MOMENT_HINT, moment
 
-__all__ = [
-    "FOLDER",
-    "JSON_LIST",
-    "JSON_OBJECT",
-    "MOMENT",
-    "SESSION",
-    "TEXT",
-    "absolute",
-    "archived_option",
-    "expect_option",
-    "head_option",
-    "key_option",
-    "project_options",
-    "session_argument",
-    "standard_input",
-    "text_of_input",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

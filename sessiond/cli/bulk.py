@@ -18,8 +18,6 @@ from sessiond.model.ids import is_session_id
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["apply", "for_each", "require_ids", "whole_id"]
-
 
 def for_each(
     name: str,

@@ -17,8 +17,6 @@ from sessiond.cli.ui.output import is_terminal
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["Expected", "entry_id", "entry_ids", "entry_or_null", "expected_leaf", "short_ids"]
-
 # The value that `expect_option` passes.
 Expected = dict[str, str | None] | None
 # Number of refs in one call.

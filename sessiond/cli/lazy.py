@@ -23,8 +23,6 @@ from sessiond.daemon.exit_status import Status
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["LazyGroup", "Listed"]
-
 
 class Listed(NamedTuple):
     """Line of the table of contents."""

@@ -10,8 +10,6 @@ from typing import Final
 
 import click
 
-__all__ = ["behind", "split_flags"]
-
 _WITH_VALUE: Final = frozenset({"--profile", "--socket", "--home", "--config"})
 _ALONE: Final = frozenset({"--json", "--no-start", "--no-pager"})
 # A command that never pages and never starts a daemon obeys these flags without knowing them.

@@ -16,22 +16,6 @@ from click.core import ParameterSource
 
 from sessiond.cli.ui.failure import note_place
 
-__all__ = [
-    "Command",
-    "DaemonPlace",
-    "Shared",
-    "json_option",
-    "named_session",
-    "note_json",
-    "note_session",
-    "place_of",
-    "place_options",
-    "shared_options",
-    "start_option",
-    "stdio_option",
-    "wants_json",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _JSON = "sessiond.json"

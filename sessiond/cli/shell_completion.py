@@ -15,8 +15,6 @@ from sessiond.cli.options import DaemonPlace, place_of
 from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
 
-__all__ = ["complete_session"]
-
 _SECONDS = 1.0
 _SHOWN = 200
 

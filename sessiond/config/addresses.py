@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote_plus
 
-__all__ = ["has_secret"]
-
 # In libpq 18: password, sslpassword, oauth_client_secret, scram_client_key, scram_server_key.
 _MARKS: Final = ("password", "secret", "token", "scram_")
 

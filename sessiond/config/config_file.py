@@ -10,8 +10,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["BadConfiguration", "default_file", "file_of"]
-
 
 class BadConfiguration(Exception):
     """Error in the configuration; its text names the place, the key and the allowed values.

@@ -41,8 +41,6 @@ from sessiond.model.formats import ROOT_KINDS
 from sessiond.model.settings import CompactionSettings, PresetName, TokenizerName, Tokens
 from sessiond.session.compaction.policy import CONTEXT_WINDOW, PRESETS
 
-__all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
-
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Bytes = Annotated[int, Meta(ge=1 << 20, le=1 << 50)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]

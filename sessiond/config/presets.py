@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-__all__ = ["RETENTION_PRESETS", "RetentionPreset"]
-
 RetentionPreset = Literal["none", "nova"]
 
 # Nova deletes sessions after a day, by a thread of its own, and holds 100 sessions. Here the 101st

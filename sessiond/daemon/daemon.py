@@ -55,8 +55,6 @@ from sessiond.transports.serving import serve_connection
 from sessiond.transports.stdio import serve_stdio
 from sessiond.transports.unix import serve_unix
 
-__all__ = ["Daemon", "DaemonOptions"]
-
 _IDLE_LOOK_SECONDS = 30.0
 # Requests make many short-lived objects and few cycles; a search for cycles at the default rate
 # costs a third of an append.

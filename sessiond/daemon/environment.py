@@ -25,15 +25,6 @@ from sessiond.service.ports import Summarizer
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = [
-    "ROW_MAKER",
-    "TOKENIZERS",
-    "Clock",
-    "EntryIds",
-    "InstalledTokenizers",
-    "real_environment",
-]
-
 TOKENIZERS: Final = "sessiond.tokenizers"
 """Group of entry points that count tokens: `words = "my_package:count"`."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Status"]
-
 
 class Status(IntEnum):
     """End of a run; scripts may rely on the values."""

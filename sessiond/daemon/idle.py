@@ -12,8 +12,6 @@ import anyio
 
 from sessiond.service.service import Service
 
-__all__ = ["wait_unused"]
-
 
 async def wait_unused(service: Service, idle_seconds: Callable[[], float]) -> None:
     """Wait until no client and no memory session existed for `idle_seconds`; 0 waits for ever."""

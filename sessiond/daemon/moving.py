@@ -26,8 +26,6 @@ from sessiond.service.files.store import FileStore
 from sessiond.service.ports import Progress
 from sessiond.state.codec import SECRETS, STATE
 
-__all__ = ["Keep", "Moved", "NotMoved", "Noted", "Side", "move_profile"]
-
 Side = Literal["database", "files"]
 
 

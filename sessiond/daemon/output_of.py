@@ -16,8 +16,6 @@ from contextlib import suppress
 from sessiond.errors import SessiondError
 from sessiond.limits import KEY_COMMAND_SECONDS
 
-__all__ = ["output_of"]
-
 
 def output_of(command: Sequence[str], failed: Callable[[str], SessiondError]) -> bytes:
     """Return what a command writes. Blocking. Raises what `failed` makes of "was not started: …"."""

@@ -32,8 +32,6 @@ from sessiond.journal.profile.lock import Held
 from sessiond.system import SYSTEM
 from sessiond.transports.listening import CannotListen, Listening
 
-__all__ = ["run"]
-
 # How long a thread may keep the interpreter lock: a large file is opened beside the loop.
 _SWITCH_SECONDS: Final = 0.001
 

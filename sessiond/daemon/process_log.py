@@ -14,8 +14,6 @@ from typing import Any, Final, cast
 
 import msgspec
 
-__all__ = ["configure_log"]
-
 # Attributes of every record; further attributes are the facts given as `extra`.
 _USUAL: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 

@@ -15,8 +15,6 @@ from sessiond.config.configuration import Configuration, Sources, load
 from sessiond.limits import Bounds
 from sessiond.service.service import Service
 
-__all__ = ["Tuning"]
-
 # Keys that need a restart.
 _AT_START = ("socket", "store", "store_password_command")
 

@@ -21,8 +21,6 @@ from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.retention import retain
 from sessiond.service.service import Service
 
-__all__ = ["keep_index", "keep_retaining"]
-
 _log = logging.getLogger("sessiond")
 
 

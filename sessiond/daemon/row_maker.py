@@ -31,8 +31,6 @@ from sessiond.service.thread_pool import ThreadPool
 if TYPE_CHECKING:
     from sessiond.catalog.catalog import Catalog
 
-__all__ = ["main"]
-
 
 class _IsLink(Exception):
     """End of the reading of a link: whether a list shows its file is the daemon's to decide."""

@@ -18,8 +18,6 @@ from sessiond.journal.profile.layout import Layout, data_home
 from sessiond.model.digests import sha256_hex
 from sessiond.state.keys import KeySettings
 
-__all__ = ["key_settings", "run_key_command"]
-
 _HOME_DIGITS: Final = 8
 
 

@@ -23,16 +23,6 @@ from sessiond.limits import FREE_DESCRIPTORS_MIN, OPEN_FILES_MAX
 from sessiond.transports.listening import CannotListen, Listening, listen, listen_on_inherited
 from sessiond_client.place import is_shared_folder, require_private
 
-__all__ = [
-    "begin_or_refuse",
-    "leave_starter",
-    "listener_at",
-    "listener_inherited",
-    "raise_open_files",
-    "require_descriptors",
-    "take_profile",
-]
-
 # The first descriptor that a service manager hands over (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
 _INHERITED: Final = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")

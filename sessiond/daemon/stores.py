@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sessiond.postgresql.examining import Examined
     from sessiond.service.database.database import SessionDatabase
 
-__all__ = ["database_facts", "database_of", "store_of"]
-
 _SCHEMA = "sessiond"
 _SCHEMA_CHARS_MAX = 63
 

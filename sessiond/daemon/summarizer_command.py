@@ -23,8 +23,6 @@ from sessiond.limits import SUMMARIZER_PROCESSES_MAX, SUMMARY_BYTES_MAX
 from sessiond.model.requests import Purpose
 from sessiond.service.ports import NoSummary
 
-__all__ = ["PURPOSE_VARIABLE", "SummarizerCommand"]
-
 PURPOSE_VARIABLE: Final = "SESSIOND_PURPOSE"
 """Variable in the command's environment that tells what the summary is for."""
 

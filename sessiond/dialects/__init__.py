@@ -42,8 +42,6 @@ from sessiond.dialects.piglet.dialect import PIGLET
 from sessiond.dialects.sharur.dialect import SHARUR
 from sessiond.model.entries import Header
 
-__all__ = ["DIALECTS", "UNKNOWN_HEADER", "dialect_named", "recognise", "sniff"]
-
 DIALECTS: Final[tuple[Dialect, ...]] = (NATIVE, PI, OPERATOR, PIGLET, SHARUR)
 
 UNKNOWN_HEADER: Final = "is no session header of a known format"

@@ -19,18 +19,6 @@ from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import MessageFacts, MessageRun, ModelName, Row, Rules
 from sessiond.model.searched import Searched
 
-__all__ = [
-    "BadHeader",
-    "BadLine",
-    "ContextLine",
-    "ContextMessage",
-    "CopyPlace",
-    "Dialect",
-    "ModelName",
-    "Upgrade",
-    "current_lines",
-]
-
 
 class BadLine(Exception):
     """Refusal of a line that is no entry of this dialect; the text says why, without content."""

@@ -13,15 +13,6 @@ from sessiond.errors import EntryInvalid
 from sessiond.model.entries import Compaction, Entry, Leaf, Opaque, SessionInfoEntry
 from sessiond.model.ids import MAIN
 
-__all__ = [
-    "facts_besides",
-    "refuse_leaf",
-    "refuse_messages",
-    "require_main",
-    "require_name",
-    "require_only_name",
-]
-
 
 def require_main(entry: Entry | Opaque, file: str) -> None:
     """Raise EntryInvalid for an entry of another head than main."""

@@ -16,16 +16,6 @@ from sessiond.dialects.base import Dialect
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = [
-    "NO_ARGUMENTS",
-    "STOP_REASONS",
-    "result_members",
-    "results_in",
-    "said_by_user",
-    "tagged",
-    "tagged_usage",
-]
-
 NO_ARGUMENTS: Final = Raw(b"{}")
 STOP_REASONS: Final[Mapping[str, str]] = {
     "tool_calls": "toolUse",

@@ -14,8 +14,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond.dialects.base import CopyPlace
 from sessiond.dialects.lenient_json import array, fields, items, join, reference
 
-__all__ = ["Names", "placed"]
-
 _encode: Final = msgspec.json.Encoder().encode
 
 

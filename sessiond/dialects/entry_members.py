@@ -13,8 +13,6 @@ from sessiond.dialects.lenient_json import items, join
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.escapes import whole_characters
 
-__all__ = ["ENTRY_PREFIX", "entry_of", "own_members", "type_of_entry"]
-
 ENTRY_PREFIX: Final = "sessiond.entry."
 """The beginning of the custom type under which a file keeps an entry that its program lacks."""
 

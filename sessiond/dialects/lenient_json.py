@@ -23,21 +23,6 @@ from sessiond.limits import NESTING_MAX
 from sessiond.model.escapes import ESCAPES, whole_characters
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 
-__all__ = [
-    "array",
-    "fields",
-    "is_null",
-    "items",
-    "join",
-    "lenient",
-    "one_line",
-    "reference",
-    "require_readable",
-    "require_text",
-    "text",
-    "with_field",
-]
-
 _fields: Final = typed.decoder(dict[str, Raw])
 _items: Final = typed.decoder(list[Raw])
 _string: Final = typed.decoder(str)

@@ -22,8 +22,6 @@ from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import ModelName
 from sessiond.model.searched import Searched
 
-__all__ = ["MemberNames", "NamedMembers"]
-
 
 class MemberNames(Struct, frozen=True):
     """Names of members, as a dialect spells them."""

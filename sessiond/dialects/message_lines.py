@@ -24,17 +24,6 @@ from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 from sessiond.model.row import Kind, ModelName
 from sessiond.model.usage import Usage
 
-__all__ = [
-    "DECODE_ERRORS",
-    "NamedSaid",
-    "Said",
-    "SpokenLine",
-    "UsualLine",
-    "UsualLines",
-    "answers",
-    "readable",
-]
-
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)

@@ -27,8 +27,6 @@ from sessiond.model.parsed_message import (
     ShellCommand,
 )
 
-__all__ = ["outcome_of", "read_message", "read_payload", "reading_of"]
-
 _TEXT: Final = frozenset({"text", "input_text", "output_text"})
 _CALL: Final = frozenset({"toolCall", "tool_call", "tool_use"})
 _RESULT: Final = frozenset({"toolResult", "tool_result", "tool"})

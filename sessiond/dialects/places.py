@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-__all__ = ["PLACES", "Appears", "Home", "Places", "places_of"]
-
 Appears = Literal["created", "entry", "said", "answered"]
 """Moment at which a program writes a new file: at once, with the first entry, with the first message of
 the user or the model, or with the first answer of the model."""

@@ -17,8 +17,6 @@ from sessiond.dialects.lenient_json import fields, items, text
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.visible import ACTING
 
-__all__ = ["cut", "entry_preview", "first_line"]
-
 # Enough bytes for a character, even for an escaped surrogate pair and a space.
 _BYTES_A_CHAR: Final = 16
 _WHOLE_ESCAPES: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*'

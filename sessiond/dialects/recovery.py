@@ -18,8 +18,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Piece", "pieces"]
-
 # Objects that one line is searched for.
 _TRIES_MAX: Final = 1024
 _BEGINS: Final = rb'\{[ \t]*["}]'

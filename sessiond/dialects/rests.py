@@ -19,8 +19,6 @@ from msgspec import Raw
 from sessiond import typed
 from sessiond.limits import NESTING_MAX
 
-__all__ = ["is_rest"]
-
 # A string, or a pair of brackets without a string or a pair in it, with what follows it up to the next of these.
 # A string without an end is taken to the end of the line, so that no quote in it is looked at as another beginning.
 # Many of these are taken at once, but by Pythons before 3.11.5, which lose themselves in such a group.

@@ -9,8 +9,6 @@ from msgspec import Raw
 from sessiond.dialects.lenient_json import text
 from sessiond.model.row import ModelName
 
-__all__ = ["level_name", "model_name"]
-
 
 def model_name(found: Mapping[str, Raw], key: str) -> ModelName | None:
     """Return the model that a member names, with its provider; None for no name."""

@@ -11,8 +11,6 @@ from msgspec import Raw
 from sessiond.dialects.lenient_json import items, lenient, text
 from sessiond.model.parsed_message import Summary
 
-__all__ = ["summary_of"]
-
 
 def summary_of(line: bytes) -> Summary:
     """Return the summary in a stored line; a summary without text if the line has none."""

@@ -11,8 +11,6 @@ from sessiond import typed
 from sessiond.dialects.lenient_json import text
 from sessiond.model.times import rfc3339
 
-__all__ = ["raw_rfc3339", "raw_time"]
-
 _number: Final = typed.decoder(float)
 
 

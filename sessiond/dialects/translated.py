@@ -22,8 +22,6 @@ from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import Kind, MessageFacts, MessageRun, ModelName, Row, Rules
 from sessiond.model.searched import Searched
 
-__all__ = ["Translated"]
-
 
 class Translated(NamedMembers, ABC):
     """A dialect by translation; `Dialect` describes the methods.

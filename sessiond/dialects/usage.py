@@ -19,8 +19,6 @@ from sessiond import typed
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.usage import Usage
 
-__all__ = ["usage_in"]
-
 _INPUT: Final = ("input", "input_tokens", "inputTokens", "prompt_tokens", "promptTokens")
 _OUTPUT: Final = (
     "output",

@@ -17,8 +17,6 @@ from sessiond.dialects.lenient_json import is_null
 from sessiond.dialects.usage import usage_in
 from sessiond.model.parsed_message import Block, ParsedMessage
 
-__all__ = ["usual_reading"]
-
 
 class _Block(Struct, gc=False):
     type: str

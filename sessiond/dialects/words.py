@@ -21,8 +21,6 @@ from sessiond.model.entries import Header
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.searched import Part, Searched, Speaker
 
-__all__ = ["entry_texts", "header_text"]
-
 _SPEAKERS: Final[Mapping[str, Speaker]] = {"user": "user", "assistant": "assistant"}
 _SHELL: Final = "bash"
 """The tool as which a user's own shell command is found."""

@@ -17,8 +17,6 @@ from zlib import crc32
 
 from msgspec import Struct
 
-__all__ = ["Checksums", "SavedSums"]
-
 STEP_BYTES: Final = 1024 * 1024
 # Number of commits that may pass while another thread asks for the checksum of an earlier commit.
 _RECENT_MAX: Final = 256

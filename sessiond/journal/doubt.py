@@ -15,8 +15,6 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.repair import write_again
 
-__all__ = ["Doubt"]
-
 
 class Doubt:
     """The size and checksum of a file's bytes from `start` on, taken while they were indexed."""

@@ -12,8 +12,6 @@ from sessiond.journal.disk.descriptor import WrittenPiece
 from sessiond.journal.interleaved import are_together
 from sessiond.journal.reader import LineReader
 
-__all__ = ["FailedBatch"]
-
 
 class FailedBatch(Struct, frozen=True):
     """A failed batch: its bytes, the end of its last write, the pieces of its successful calls."""

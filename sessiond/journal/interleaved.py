@@ -22,8 +22,6 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.splitter import split_whole
 from sessiond.limits import LINE_BYTES_MAX
 
-__all__ = ["InterleavedWrite", "are_together", "blank_out", "lines_between"]
-
 _BLANK: Final = ord(" ")
 
 

@@ -24,14 +24,12 @@ from sessiond.journal.profile.making import make_file, move, remove_own
 from sessiond.journal.reader import LineReader
 from sessiond.journal.repair import copy_aside
 from sessiond.journal.replacement import Following
-from sessiond.journal.scanning import index_lines, scan
+from sessiond.journal.scanning import index_lines
 from sessiond.journal.splitter import VisitLines, ends_of, stored_size
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.undisturbed import Alone
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
-
-__all__ = ["Journal", "Recall", "scan"]
 
 _NO_WRITING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 

@@ -23,8 +23,6 @@ from sessiond.journal.scanning import chunks_of
 from sessiond.journal.splitter import stored_lines
 from sessiond.journal.spool import Spool
 
-__all__ = ["KeptCopies", "KeptCopy"]
-
 _SUFFIX: Final = ".lines"
 _INDEX: Final = ".index"
 """Suffix of what is known of the lines of a copy, which another module writes beside the copy."""

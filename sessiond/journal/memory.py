@@ -17,8 +17,6 @@ from sessiond.limits import (
     RETRY_AFTER_MS,
 )
 
-__all__ = ["MemoryBudget", "MemoryJournal"]
-
 
 class MemoryBudget:
     """The byte budget that all sessions in memory share. Safe in any thread."""

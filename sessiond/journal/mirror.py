@@ -30,8 +30,6 @@ from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.undisturbed import Alone, WholeLines
 
-__all__ = ["Mirror", "Translate"]
-
 Translate = Callable[[Sequence[bytes], bool], list[bytes]]
 """Makes the next lines of the log from the next lines of the source; the flag tells the source's end."""
 

@@ -25,8 +25,6 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.splitter import LINE_HEAD_BYTES, long_line, split_whole, without_cr
 from sessiond.limits import LINE_BYTES_MAX
 
-__all__ = ["LineReader"]
-
 _CHUNK_BYTES: Final = 1024 * 1024
 # Offsets of one line: its begin and the begin of the next one.
 _ONE_LINE: Final = 2

@@ -24,8 +24,6 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import INTAKE_BYTES
 
-__all__ = ["copy_aside", "cut_back", "keep_all", "read_some", "write_again"]
-
 _CHUNK_BYTES: Final = 1024 * 1024
 
 

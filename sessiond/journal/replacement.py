@@ -21,8 +21,6 @@ from sessiond.journal.scanning import same_beginning
 from sessiond.journal.store import Replaced
 from sessiond.journal.writer import JournalWriter
 
-__all__ = ["Following"]
-
 _LOOKS: Final = 3
 
 

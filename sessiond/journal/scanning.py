@@ -14,8 +14,6 @@ from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.reader import LineReader
 from sessiond.journal.splitter import Splitter, Visit, VisitLines, without_cr, without_end
 
-__all__ = ["chunks_of", "feed", "index_lines", "lines_from", "same_beginning", "scan"]
-
 # A chunk and its lines stay in the processor's cache until the lines are indexed.
 _CHUNK_BYTES: Final = 256 * 1024
 # A caller that asks for a few lines needs the header, and nearly every header is shorter than this.

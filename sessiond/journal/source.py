@@ -23,8 +23,6 @@ from sessiond.journal.splitter import LinesOf, Splitter, without_end
 from sessiond.journal.store import Replaced
 from sessiond.limits import LINE_BYTES_MAX, SAME_TIME_SECONDS
 
-__all__ = ["FileSource", "LineSource", "SourceMark"]
-
 _CHUNK_BYTES: Final = 256 * 1024
 # The end of the known bytes, which shows that a program wrote the file anew.
 _LAST_BYTES: Final = 256

@@ -22,28 +22,6 @@ from typing import Final, Protocol
 
 from sessiond.limits import LINE_BYTES_MAX
 
-__all__ = [
-    "LINE_HEAD_BYTES",
-    "Half",
-    "LinesOf",
-    "LongLine",
-    "ShortLine",
-    "Splitter",
-    "Visit",
-    "VisitLines",
-    "ends_of",
-    "is_blank",
-    "joined",
-    "long_line",
-    "split_whole",
-    "stored_ends",
-    "stored_lines",
-    "stored_size",
-    "whole_lines",
-    "without_cr",
-    "without_end",
-]
-
 Visit = Callable[[int, bytes], None]
 """Gets the ordinal of a line, and the line."""
 VisitLines = Callable[[int, list[bytes]], None]

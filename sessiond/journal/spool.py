@@ -21,8 +21,6 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.splitter import ends_of, joined, stored_ends, stored_lines, whole_lines
 from sessiond.limits import SPOOL_ROOM_BYTES
 
-__all__ = ["Spool"]
-
 _NO_DESCRIPTOR: Final = -1
 
 

@@ -15,8 +15,6 @@ from sessiond.journal.spool import Spool
 from sessiond.journal.store import JournalStatistics
 from sessiond.journal.undisturbed import Alone, Undisturbed
 
-__all__ = ["SpooledLog"]
-
 
 class SpooledLog(Alone, Undisturbed):
     """A `SessionLog` of a session in the making. One thread writes; any thread reads."""

@@ -13,9 +13,6 @@ from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
-__all__ = ["Found", "JournalStatistics", "Overtaken", "Replaced", "SessionLog"]
-
-
 ReplacedReason = Literal["epoch", "truncated"]
 
 

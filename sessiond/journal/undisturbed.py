@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from sessiond.journal.store import Found
 
-__all__ = ["Alone", "Undisturbed", "WholeLines"]
-
 
 class Alone:
     """A log to which no other daemon appends."""

@@ -32,8 +32,6 @@ from sessiond.journal.scanning import chunks_of
 from sessiond.journal.splitter import ends_of, joined, without_cr
 from sessiond.journal.store import Found, Overtaken, Replaced
 
-__all__ = ["CLOSING", "JournalWriter"]
-
 # Ends a half line. The blank marks for good that sessiond ended the line and nothing is damaged.
 CLOSING: Final = b" \n"
 

@@ -21,8 +21,6 @@ from pygls.exceptions import JsonRpcException, JsonRpcRequestCancelled
 from sessiond.lsp.features.desk import Refusal
 from sessiond.lsp.progress import Cancelled
 
-__all__ = ["Encoded", "Handler", "Refused", "answering", "encoded", "handler_of"]
-
 Handler = Callable[[Any], Any]
 
 

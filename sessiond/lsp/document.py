@@ -26,8 +26,6 @@ from sessiond_client.connect_options import OnProgress
 from sessiond_client.results import Head
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["Copies", "Document", "Snapshot"]
-
 # A page is decoded on the event loop; this one takes some ten milliseconds.
 _PAGE_ROWS: Final = 5_000
 # Edits during the making of places, after which no places are made.

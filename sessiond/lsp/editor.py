@@ -31,8 +31,6 @@ from sessiond.lsp.watching.watcher import watch
 from sessiond_client import Client, SessiondClientError, Timeout
 from sessiond_client.errors import Unanswered
 
-__all__ = ["Editor", "Hovered", "Meant", "Outlined", "Span", "meant"]
-
 T = TypeVar("T")
 
 

@@ -18,19 +18,6 @@ from sessiond.lsp.text.lines import references
 from sessiond.lsp.text.text import Text
 from sessiond.visible import counted
 
-__all__ = [
-    "CHANGED_ON_DISK",
-    "MISSING_RESULT",
-    "Finding",
-    "LastTurn",
-    "Severity",
-    "Verdict",
-    "changed_on_disk",
-    "findings",
-    "refusal",
-]
-
-
 MISSING_RESULT: Final = "missing_result"
 CHANGED_ON_DISK: Final = "changed_on_disk"
 # Lines at the end of the text among which an open call is looked for.

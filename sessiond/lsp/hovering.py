@@ -14,8 +14,6 @@ from sessiond.lsp.outline import one_line
 from sessiond_client.results import Head
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["Entry", "describe", "describe_header", "usage"]
-
 _USAGE: Final = (
     ("input", ("input_tokens", "input", "inputTokens")),
     ("output", ("output_tokens", "output", "outputTokens")),

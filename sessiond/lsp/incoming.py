@@ -18,8 +18,6 @@ from msgspec import Struct
 from sessiond import typed
 from sessiond.lsp.text.text import Splitter, split
 
-__all__ = ["CutMessage", "Incoming", "Sizes", "cut_texts"]
-
 # pygls parses a message below this size in a few milliseconds.
 _LONG_BYTES: Final = 256 * 1024
 _GROWTH: Final = 8

@@ -32,8 +32,6 @@ from sessiond_client import (
 )
 from sessiond_client.reach import Port
 
-__all__ = ["CannotJoin", "Join", "Link"]
-
 _CALL_SECONDS: Final = 30.0
 _LOOK_FIRST_SECONDS: Final = 0.1
 _LOOK_LONGEST_SECONDS: Final = 5.0

@@ -11,8 +11,6 @@ from typing import BinaryIO
 
 from sessiond.limits import LSP_WAITING_BYTES_MAX
 
-__all__ = ["Outgoing"]
-
 _CLOSE_SECONDS = 2.0
 
 

@@ -19,8 +19,6 @@ from sessiond.lsp.text.lines import Index
 from sessiond.visible import counted
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["OPENERS", "Symbol", "SymbolType", "one_line", "outline"]
-
 OPENERS: Final = frozenset({"compaction", "branch_summary"})
 """Types of entries that begin a turn, as a message of the user does."""
 _SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})

@@ -15,8 +15,6 @@ from sessiond.lsp.text.lines import Index
 from sessiond.lsp.text.text import Text
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["Places", "Row", "find_places", "line_shift"]
-
 
 class Row(NamedTuple):
     """An entry of the tree and its line."""

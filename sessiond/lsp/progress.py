@@ -13,8 +13,6 @@ from typing import Final, Protocol
 
 import anyio
 
-__all__ = ["Cancelled", "Progress", "ProgressWire", "Token", "Work", "Works"]
-
 _SHOWN_AFTER_SECONDS: Final = 1.0
 _REPORT_SECONDS: Final = 0.2
 _CREATE_SECONDS: Final = 5.0

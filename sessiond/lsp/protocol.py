@@ -29,8 +29,6 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from sessiond.lsp.answers import Encoded, Handler
 
-__all__ = ["Protocol"]
-
 _PARSE_ERROR: Final = "the body of the message is not JSON"
 _BATCH: Final = "a batch is not supported: send each message in a frame of its own"
 _NO_MESSAGE: Final = 'a message is an object with "jsonrpc": "2.0"'

@@ -54,8 +54,6 @@ from sessiond.lsp.shapes import (
 from sessiond.lsp.text.text import Position, Text
 from sessiond.lsp.window import Window
 
-__all__ = ["serve"]
-
 _LOUD: Final = ("pygls", "asyncio", "cattrs")
 
 

@@ -12,8 +12,6 @@ from sessiond.lsp.findings import Finding, Severity
 from sessiond.lsp.outline import Symbol, SymbolType
 from sessiond.lsp.text.text import Encoding, Text
 
-__all__ = ["ENCODINGS", "diagnostics", "flat_symbols", "hover", "location", "tree_symbols"]
-
 ENCODINGS: Final[Mapping[types.PositionEncodingKind, Encoding]] = {
     types.PositionEncodingKind.Utf8: Encoding("utf-8", 1),
     types.PositionEncodingKind.Utf16: Encoding("utf-16-le", 2),

@@ -16,8 +16,6 @@ from pygls.lsp.server import LanguageServer
 
 from sessiond.lsp.progress import Token, Work, Works
 
-__all__ = ["Window"]
-
 T = TypeVar("T")
 
 

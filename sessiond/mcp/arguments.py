@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import jsonschema
 
-__all__ = ["faults", "wrong"]
-
 Schema = Mapping[str, Any]
 
 _NAME_CHARS: Final = 64

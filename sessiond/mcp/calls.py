@@ -18,8 +18,6 @@ from sessiond_client import Client, RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
 from sessiond_client.generated.results import SearchAnswer, SessionPage
 
-__all__ = ["ask", "call_tool", "next_step", "refusal", "refused", "session_facts"]
-
 LIST_DEFAULT: Final = 20
 
 # Params of the protocol that are arguments of other names.

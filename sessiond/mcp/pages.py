@@ -11,16 +11,6 @@ from typing import Any, Final, NamedTuple, cast
 
 from sessiond_client import Client, RpcError
 
-__all__ = [
-    "PAGE_CHARS",
-    "Page",
-    "cut",
-    "describe",
-    "newest_that_fit",
-    "page_of_entries",
-    "page_of_path",
-]
-
 PAGE_CHARS: Final = 64 * 1024
 ENTRY_CHARS: Final = 16 * 1024
 PAGE_ENTRIES: Final = 50

@@ -14,8 +14,6 @@ from sessiond.mcp.resources import TEMPLATES
 from sessiond_client import Client, SessiondClientError
 from sessiond_client.generated.results import Hit, SearchAnswer, SessionPage
 
-__all__ = ["PROMPTS", "complete", "get_prompt", "schema_of"]
-
 COMPLETIONS_MAX: Final = 100
 """Most values that the protocol allows."""
 

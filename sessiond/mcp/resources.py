@@ -15,8 +15,6 @@ from sessiond.visible import counted
 from sessiond_client import Client
 from sessiond_client.generated.results import SessionPage
 
-__all__ = ["TEMPLATES", "list_resources", "read_resource"]
-
 PAGE_SESSIONS: Final = 100
 
 _MARKDOWN: Final = "text/markdown"

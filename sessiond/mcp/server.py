@@ -34,8 +34,6 @@ from sessiond.mcp.watching import LIST_CHANGED, Watch
 from sessiond_client import Client, RpcError, SessiondClientError, connect, difference
 from sessiond_client.connect_options import ConnectOptions
 
-__all__ = ["serve"]
-
 _CALL_SECONDS: Final = 10.0
 
 _LOG: Final = logging.getLogger(__name__)

@@ -8,8 +8,6 @@ from typing import Any, Final, cast
 from anyio.abc import TaskGroup
 from mcp import types
 
-__all__ = ["ClientLog"]
-
 _LEVELS: Final[dict[types.LoggingLevel, int]] = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

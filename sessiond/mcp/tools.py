@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from mcp import types
 
-__all__ = ["READING", "WRITING"]
-
 _TEXT: Final = {"type": "string"}
 
 

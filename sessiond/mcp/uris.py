@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-__all__ = ["PARTS", "Address", "BadUri", "format_uri", "parse_uri"]
-
 PARTS: Final[dict[str, tuple[str, ...]]] = {
     "": ("upto",),
     "context": (),

@@ -16,8 +16,6 @@ from anyio.abc import TaskGroup
 
 from sessiond_client import Client, EntryEvent, Replaced, SessiondClientError
 
-__all__ = ["Watch"]
-
 LIST_CHANGED = ""
 """Mark of the list, which has no URI."""
 

@@ -106,8 +106,6 @@ from sessiond.methods.state import unsubscribe as state_unsubscribe
 from sessiond.rpc.dispatch import Method
 from sessiond.service.client import Client
 
-__all__ = ["METHODS"]
-
 METHODS: Final[tuple[Method[Client, Any], ...]] = (
     initialize.METHOD,
     initialized.METHOD,

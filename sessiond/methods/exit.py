@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sessiond.methods._shared.common import Call, Client, Method, Params
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> None:

@@ -11,11 +11,11 @@ from sessiond import __version__, limits, typed
 from sessiond.build import BUILD
 from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
-from sessiond.methods._shared.common import Call, Client, Method, Params
 from sessiond.model.requests import CLIENT_REQUESTS, HOOKS, PURPOSES, Hook, Purpose
-from sessiond.service.client import Access
-
-__all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Access, Client
 
 PROTOCOL_VERSIONS = ("1.0",)
 # In rising order: each access includes the accesses before it.

@@ -7,7 +7,5 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["DEFERRED"]
-
 DEFERRED: Final[Any] = object()
 """Stands for the answer of a handler, a command or a job that has passed its call on."""

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, Protocol
 
-__all__ = ["key_digest", "sha256_hex", "short_digest"]
-
-
 _SHORT_BYTES: Final = 16
 _KEY_DIGITS: Final = 24
 

@@ -17,30 +17,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from sessiond.model.ids import EntryId, HeadName, NewEntryId
 from sessiond.model.times import TimeText
 
-__all__ = [
-    "ENTRY_TYPES",
-    "HEADER_TYPES",
-    "HOLDS",
-    "INFO_SETTINGS",
-    "BranchSummary",
-    "Compaction",
-    "Custom",
-    "CustomMessage",
-    "Entry",
-    "EntryBytes",
-    "Header",
-    "Label",
-    "Leaf",
-    "Message",
-    "MessageBytes",
-    "ModelChange",
-    "Opaque",
-    "SentEntryBytes",
-    "SessionInfoEntry",
-    "ThinkingLevelChange",
-]
-
-
 HOLDS: Final = "x-holds"
 """Key that marks a field with raw bytes; its value is the schema's name for their type."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ESCAPES", "whole_characters"]
-
 # Every escape is consumed, so that `\\ud83d` (a backslash, then text) is no match.
 ESCAPES: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"

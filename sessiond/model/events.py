@@ -12,32 +12,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.model.entries import EntryBytes
 
-__all__ = [
-    "NOTIFICATIONS",
-    "CatalogChange",
-    "CatalogChanged",
-    "Changed",
-    "Closed",
-    "CompactionTold",
-    "Departure",
-    "Draining",
-    "Figures",
-    "Lagged",
-    "Origin",
-    "PresenceTold",
-    "Present",
-    "ProgressTold",
-    "ProgressValue",
-    "ReplacedTold",
-    "SessionEvent",
-    "SignalTold",
-    "StateChange",
-    "StateChanged",
-    "Synced",
-    "Withdrawn",
-]
-
-
 # Spliced, not decoded: JSON allows numbers that no decoder here can represent.
 _Id = Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"type": "string"}, {"type": "number"}]})]
 

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-__all__ = [
-    "AGENT_FORMATS",
-    "FORMATS",
-    "ROOT_KINDS",
-    "WHOLE_FORMATS",
-    "AgentFormatName",
-    "FormatName",
-    "WholeFormatName",
-]
-
 FormatName = Literal["native", "pi", "operator", "piglet", "sharur"]
 FORMATS: Final[tuple[FormatName, ...]] = get_args(FormatName)
 """Formats of files with a line for each entry: the names of the dialects."""

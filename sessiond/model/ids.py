@@ -13,27 +13,6 @@ from msgspec import Meta
 
 from sessiond.model.digests import sha256_hex
 
-__all__ = [
-    "MAIN",
-    "PATTERN_WORDS",
-    "EntryId",
-    "HeadName",
-    "Namespace",
-    "NewEntryId",
-    "SessionId",
-    "StateKey",
-    "Tag",
-    "as_uuid",
-    "derive_entry_id",
-    "derive_entry_ids",
-    "derive_session_id",
-    "is_namespace",
-    "is_new_entry_id",
-    "is_open_namespace",
-    "is_session_id",
-    "is_state_key",
-]
-
 SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
 
 # An id that refers to an entry: files of other programs may have any string as an id, of any length.

@@ -21,8 +21,6 @@ from msgspec import DecodeError, Raw, Struct, ValidationError
 
 from sessiond import typed
 
-__all__ = ["IntegerDecoder", "decode_integers"]
-
 T = TypeVar("T")
 
 _NUMBER: Final = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?"

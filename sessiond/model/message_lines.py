@@ -13,8 +13,6 @@ from sessiond.model.ids import MAIN
 from sessiond.model.row import ModelName, Row
 from sessiond.model.usage import Usage
 
-__all__ = ["MessageLines"]
-
 
 class MessageLines(Struct):
     """Messages of consecutive lines, one item per line in each column."""

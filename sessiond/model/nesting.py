@@ -7,8 +7,6 @@ from typing import Final
 
 from sessiond.limits import NESTING_MAX
 
-__all__ = ["SHALLOW_BYTES", "nests_too_deeply"]
-
 # Each level takes two brackets, so a body of at most this size cannot nest too deeply.
 SHALLOW_BYTES: Final = 2 * NESTING_MAX
 

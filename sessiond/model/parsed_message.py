@@ -12,8 +12,6 @@ from msgspec import Raw, Struct
 
 from sessiond.model.usage import Usage
 
-__all__ = ["FAILED_STOPS", "Block", "Outcome", "ParsedMessage", "ShellCommand", "Summary"]
-
 FAILED_STOPS: Final = frozenset({"error", "aborted", "abort"})
 """Stop reasons of an answer that failed, in the words of all programs."""
 

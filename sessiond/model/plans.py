@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-__all__ = [
-    "CompactionPlan",
-    "MergeSource",
-    "PlanBranchSummaryResult",
-    "PlanFacts",
-    "PlanMergeResult",
-    "PlannedFiles",
-    "SquashPlan",
-]
-
 
 class PlannedFiles(Struct, frozen=True):
     """Files that the summarised messages were about, sorted."""

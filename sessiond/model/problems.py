@@ -9,8 +9,6 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-__all__ = ["PROBLEM_KINDS", "Problem", "ProblemKind", "without_parent"]
-
 ProblemKind = Literal[
     # Lines that a repair leaves out.
     "bad_line",

@@ -12,25 +12,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.model.plans import MergeSource, PlanFacts
 
-__all__ = [
-    "CLIENT_REQUESTS",
-    "HOOKS",
-    "PURPOSES",
-    "Asked",
-    "BeforeBranch",
-    "BeforeCompact",
-    "BeforeFork",
-    "BeforeSwitch",
-    "Hook",
-    "HookAnswer",
-    "Purpose",
-    "Reply",
-    "SummarizeParams",
-    "Summarized",
-    "SwitchReason",
-    "Trouble",
-]
-
 Trouble = Literal["busy", "gone", "refused", "malformed", "too_large", "timeout"]
 """Reasons for a missing result: too many requests wait for the client ("busy"); its connection
 ended ("gone"); the client answered with an error ("refused"), with an invalid answer

@@ -17,25 +17,6 @@ from sessiond.model.usage import Usage
 from sessiond.model.working.annotations import AnnotationEffect
 from sessiond.model.working.entries import StateEffect
 
-__all__ = [
-    "CONTEXT_KINDS",
-    "KIND_OF_TYPE",
-    "MESSAGE_KINDS",
-    "TYPE_OF_KIND",
-    "CompactionEffect",
-    "Effect",
-    "InfoEffect",
-    "Kind",
-    "LabelEffect",
-    "LeafEffect",
-    "MessageFacts",
-    "MessageRun",
-    "ModelName",
-    "MoveForm",
-    "Row",
-    "Rules",
-]
-
 
 class Kind(IntEnum):
     """The kind of an entry in the index, one byte per line."""

@@ -14,8 +14,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond import typed
 from sessiond.model.digests import sha256_hex
 
-__all__ = ["Scope", "ScopeName", "scope_bytes", "scope_in"]
-
 ScopeName = Literal["global", "assistant", "project"]
 
 

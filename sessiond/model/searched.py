@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from sessiond.model.times import TimeText
 
-__all__ = ["Part", "Searched", "Speaker", "Unsearched"]
-
 Speaker = Literal["user", "assistant", "tool", "custom", "summary", "title"]
 """The roles by which searches tell texts apart: a call is the assistant's, an output a tool's."""
 

@@ -14,15 +14,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from sessiond import typed
 from sessiond.model.integers import IntegerDecoder
 
-__all__ = [
-    "CompactionSettings",
-    "PresetName",
-    "TokenizerName",
-    "Tokens",
-    "settings_bytes",
-    "settings_in",
-]
-
 Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 PresetName = Literal["pi", "operator", "piglet", "sharur"]
 TokenizerName = Annotated[str, Meta(min_length=1, max_length=128)]

@@ -13,8 +13,6 @@ from typing import Final
 
 from sessiond.limits import LIST_TEXT_BYTES
 
-__all__ = ["ShortTexts", "shortened"]
-
 # Some of what is no text that is long, has many escapes, or goes on in the next piece; some of a text; what a text
 # has before an escape. No group is possessive: Python 3.11.2 matches such groups wrong. A group that repeats without
 # end keeps memory for each time.

@@ -15,8 +15,6 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-__all__ = ["TimeText", "is_rfc3339", "newest", "rfc3339", "unix_ms", "utc_time"]
-
 TimeText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """A time on the wire; code that takes a time from a client checks it with `utc_time`."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Usage"]
-
 
 class Usage(Struct, frozen=True):
     """Tokens and money; 0 for missing numbers. `total_tokens` is the provider's own sum."""

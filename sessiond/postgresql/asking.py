@@ -35,8 +35,6 @@ from sessiond.postgresql.patience import PatientConnection, Unanswered
 from sessiond.postgresql.statements.rows import head_of
 from sessiond.service.database.database import Head, Unsent
 
-__all__ = ["Asking", "Kind"]
-
 T = TypeVar("T")
 
 _APPENDING: Final = "append to a session"

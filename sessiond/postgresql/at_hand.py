@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sessiond.postgresql.connecting import Pool
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = ["ConnectionAtHand"]
-
 _IDLE: Final = int(TransactionStatus.IDLE)
 
 

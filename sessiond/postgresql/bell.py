@@ -30,8 +30,6 @@ from sessiond.limits import (
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.statements.ringing import is_alone_on, listen_on
 
-__all__ = ["Bell"]
-
 _NUMBER_BITS: Final = 62
 # The number of no session: a ring for it is heard by the daemon that rings, and tells others nothing.
 _NOTHING: Final = -1

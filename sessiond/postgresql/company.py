@@ -18,8 +18,6 @@ from sessiond.service.database.company_rows import (
     StoredSignal,
 )
 
-__all__ = ["SENDERS", "Ask", "PostgresqlCompany", "senders_of"]
-
 T = TypeVar("T")
 
 SENDERS: Final = (

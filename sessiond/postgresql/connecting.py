@@ -26,19 +26,6 @@ from sessiond.postgresql.patience import PatientConnection, Unanswered
 from sessiond.postgresql.statements.appending import prepare_statements
 from sessiond.service.database.database import Unsent
 
-__all__ = [
-    "FAILURES",
-    "Failure",
-    "Pool",
-    "connection_settings",
-    "is_unreachable",
-    "named",
-    "open_pool",
-    "refusal",
-    "see_schema",
-    "unusable",
-]
-
 # The driver and its pool log such texts.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL + 1)
 

@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 
 from sessiond.postgresql.asking import Asking
 
-__all__ = ["DaemonTables"]
-
 
 class DaemonTables(Asking):
     """The tables of daemons in one schema. Safe in any thread; each method raises StorageError."""

@@ -27,8 +27,6 @@ from sessiond.postgresql.starting import prepared
 from sessiond.postgresql.statements.ringing import ring_on
 from sessiond.postgresql.trash import TrashTable
 
-__all__ = ["PostgresqlDatabase"]
-
 _TRY_AGAIN_SECONDS: Final = 0.2
 
 

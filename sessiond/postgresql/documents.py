@@ -8,8 +8,6 @@ from sessiond.limits import DATABASE_LOOK_SECONDS
 from sessiond.postgresql.asking import Asking
 from sessiond.service.database.database import NO_TOKEN, StoredDocument
 
-__all__ = ["DocumentTable"]
-
 
 class DocumentTable(Asking):
     """The documents of one schema. Safe in any thread; each method raises StorageError."""

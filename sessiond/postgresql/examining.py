@@ -29,8 +29,6 @@ from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
 from sessiond.state.codec import SECRETS, STATE, Damaged, NewerVersion, decode_as
 from sessiond.visible import counted
 
-__all__ = ["Examined", "examine"]
-
 _LISTEN_SECONDS: Final = 2.0
 _SECONDS: Final = 30
 _OLDEST: Final = 130000

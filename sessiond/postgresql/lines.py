@@ -25,8 +25,6 @@ from sessiond.postgresql.statements.reading import Piece, piece_of, pieces_ahead
 from sessiond.postgresql.statements.sending import SentCall
 from sessiond.service.database.database import Head
 
-__all__ = ["LineTable"]
-
 _READING: Final = "read lines"
 
 

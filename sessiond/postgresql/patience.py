@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from psycopg.abc import RV, PQGen
     from psycopg.pq.abc import PGresult
 
-__all__ = ["PatientConnection", "Unanswered"]
-
 # The time between two wake-ups of a wait, in seconds; that of psycopg.
 _INTERVAL: Final = 0.1
 

@@ -19,8 +19,6 @@ from sessiond.postgresql.patience import Unanswered
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["POOL_IS_FULL", "RAISE_POOL", "trouble_of"]
-
 _SHARES_TRANSACTIONS: Final = (
     (
         "a pooler gives each transaction another connection to the server, which loses the settings of"

@@ -19,8 +19,6 @@ from sessiond.limits import (
 )
 from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
 
-__all__ = ["UPGRADE", "VERSION", "prepare", "version_of"]
-
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 # Lines are bytes, whatever the database's encoding: text would refuse a zero byte and change others.
 _SESSIONS: Final = """

@@ -24,8 +24,6 @@ from sessiond.postgresql.statements.rows import (
 )
 from sessiond.service.database.database import ChangedHeads, Head, Place, Totals
 
-__all__ = ["SessionTable"]
-
 # A transaction that still runs may commit a change with a lower number. A row that came with a dump has the
 # number of another server, which may be one that no transaction of this server has had.
 _CHANGES: Final = f"""

@@ -20,8 +20,6 @@ from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import POOL_IS_FULL, RAISE_POOL, trouble_of
 from sessiond.postgresql.schema import prepare
 
-__all__ = ["NotConnected", "StartFailure", "not_connected", "prepared"]
-
 _LOGIN: Final = "give the password by PGPASSWORD, a password file or store_password_command"
 _PRIMARY: Final = "name the primary in store, too, or let the role and the database write"
 _ADDRESS: Final = "correct store"

@@ -13,8 +13,6 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["Found", "Lack", "found_in", "lacks_in", "lacks_of"]
-
 _RIGHTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _ADDS: Final = ("SELECT", "INSERT", "UPDATE")
 _EMPTIES: Final = ("SELECT", "INSERT", "DELETE")

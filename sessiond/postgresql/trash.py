@@ -20,8 +20,6 @@ from sessiond.postgresql.statements.rows import (
 )
 from sessiond.service.database.database import NO_LINES, Head, Trashed
 
-__all__ = ["TrashTable"]
-
 _OPEN_ELSEWHERE: Final = (
     "number IN (SELECT unnest(open) FROM daemons WHERE daemon <> %(daemon)s"
     " AND noted_at > clock_timestamp() - make_interval(secs => %(counts)s))"

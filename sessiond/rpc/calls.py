@@ -28,8 +28,6 @@ from sessiond.limits import (
 from sessiond.rpc.messages import error_body, result_body, with_meta
 from sessiond.rpc.progress import NO_PROGRESS
 
-__all__ = ["BatchAnswer", "Call", "CallTable", "Peer"]
-
 C = TypeVar("C")
 Put = Callable[[bytes], None]
 

@@ -51,8 +51,6 @@ from sessiond.rpc.outgoing import Outgoing
 from sessiond.rpc.params import Params, RequestMeta, invalid_params
 from sessiond.rpc.progress import Progress
 
-__all__ = ["Call", "CancelParams", "Dispatcher", "Exchange", "Method", "Peer"]
-
 C = TypeVar("C")
 P = TypeVar("P", bound=Params)
 

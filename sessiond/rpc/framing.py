@@ -16,8 +16,6 @@ from typing import Final
 from sessiond.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 from sessiond.rpc.readers import BLANK, FrameReader, Item, LineReader
 
-__all__ = ["Framer", "Framing", "frame_all", "frame_content_length", "frame_ndjson"]
-
 _NEWLINE: Final = 0x0A
 _HEADER_START: Final = b"content-"
 

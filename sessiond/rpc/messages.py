@@ -21,22 +21,6 @@ from sessiond import typed
 from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import BATCH_MEMBERS_MAX, HALVES_BYTES_MAX
 
-__all__ = [
-    "ID_STARTS",
-    "Batch",
-    "Member",
-    "Refused",
-    "Request",
-    "Response",
-    "decode",
-    "decode_request",
-    "error_body",
-    "notification_body",
-    "request_body",
-    "result_body",
-    "with_meta",
-]
-
 _BLANK: Final = b" \t\r\n"
 _NULL: Final = b"null"
 # First byte of a valid id: of a string, a number or null.

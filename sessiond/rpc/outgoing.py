@@ -24,8 +24,6 @@ from sessiond.model.requests import Reply, Trouble
 from sessiond.rpc.calls import Peer
 from sessiond.rpc.messages import Response, notification_body, request_body
 
-__all__ = ["Outgoing"]
-
 Settle = Callable[[Reply], None]
 _decode: Final[Callable[[bytes], Any]] = typed.decoder(Any).decode
 

@@ -15,8 +15,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, field
 from sessiond.errors import InvalidParams
 from sessiond.model.ids import PATTERN_WORDS
 
-__all__ = ["Params", "RequestMeta", "invalid_params"]
-
 # Beginnings of msgspec messages that name the field in the text instead of in the path.
 _FIELD_PHRASES: Final = ("Object contains unknown field `", "Object missing required field `")
 _NO_WORD: Final = "Invalid enum value"

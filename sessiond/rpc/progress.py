@@ -10,8 +10,6 @@ from typing import Final
 
 from sessiond.model.events import Figures
 
-__all__ = ["NO_PROGRESS", "Progress"]
-
 
 class Progress:
     """The latest report; `token` is the client's name for the request."""

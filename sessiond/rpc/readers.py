@@ -17,8 +17,6 @@ from sessiond.errors import InvalidRequest, Overloaded, ParseFailed, SessiondErr
 from sessiond.limits import NESTING_MAX, RETRY_AFTER_MS
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 
-__all__ = ["BLANK", "FrameReader", "Item", "LineReader"]
-
 BLANK: Final = b" \t\r\n"
 _CARRIAGE_RETURN: Final = 0x0D
 _OPEN_BRACE: Final = 0x7B

@@ -28,8 +28,6 @@ from sessiond.schema.jsonschema import json_schema
 from sessiond.schema.openrpc import openrpc_document
 from sessiond.schema.typescript import typescript_text
 
-__all__ = ["FORMATS", "openrpc_bytes"]
-
 
 def _indented(document: object) -> str:
     return msgspec.json.format(msgspec.json.encode(document)).decode() + "\n"

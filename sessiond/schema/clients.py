@@ -7,8 +7,6 @@ from typing import Final
 
 from sessiond.schema import python, typescript_client
 
-__all__ = ["CLIENTS"]
-
 CLIENTS: Final[dict[str, Callable[[], str]]] = {
     f"{client.FOLDER}/{name}": text
     for client in (python, typescript_client)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ERROR_DATA"]
-
 _TEXT: Final = "string"
 _NUMBER: Final = "number"
 _MATCHES: Final = (

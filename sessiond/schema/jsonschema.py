@@ -12,8 +12,6 @@ from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, ENTRIES, Shapes, summary_of
 
-__all__ = ["json_schema"]
-
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 

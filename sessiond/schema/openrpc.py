@@ -30,14 +30,13 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.methods import METHODS
-from sessiond.methods._shared.common import Client, Method
 from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
+from sessiond.rpc.dispatch import Method
 from sessiond.schema.repeats import REPEATS
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, respelled, summary_of
-
-__all__ = ["general_errors", "openrpc_document"]
+from sessiond.service.client import Client
 
 _SPECIFICATION: Final = "1.3.2"
 _DESCRIPTION: Final = (

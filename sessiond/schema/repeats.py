@@ -17,8 +17,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-__all__ = ["REPEATS", "Repeat", "RepeatKind"]
-
 RepeatKind = Literal["safe", "keyed", "guarded", "once"]
 
 

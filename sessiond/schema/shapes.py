@@ -16,13 +16,12 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
 
 from sessiond.methods import METHODS
-from sessiond.methods._shared.common import ASSIGNED, SENT_TYPES, Client, Method
+from sessiond.methods._shared.common import ASSIGNED, SENT_TYPES
 from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, HOLDS, Header
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
-from sessiond.rpc.dispatch import CancelParams
-
-__all__ = ["CLIENT_NOTIFICATIONS", "ENTRIES", "Schema", "Shapes", "respelled", "summary_of"]
+from sessiond.rpc.dispatch import CancelParams, Method
+from sessiond.service.client import Client
 
 Schema = dict[str, Any]
 Json = dict[str, Any] | list[Any] | str | float | None

@@ -21,8 +21,6 @@ from sessiond.model.requests import CLIENT_REQUESTS, Asked
 from sessiond.schema.error_data import ERROR_DATA
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, summary_of
 
-__all__ = ["FORMS", "comment", "typescript_text"]
-
 _WIDTH: Final = 100
 _PLAIN: Final = {
     "string": "string",

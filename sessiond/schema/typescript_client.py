@@ -21,8 +21,6 @@ from sessiond.schema.python.methods import helper_name
 from sessiond.schema.shapes import summary_of
 from sessiond.schema.typescript import FORMS, comment
 
-__all__ = ["FILES", "FOLDER"]
-
 FOLDER: Final = "clients/typescript/src/generated"
 
 _HEAD: Final = "// Generated from the types of the protocol; run: make schema\n"

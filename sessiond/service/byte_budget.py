@@ -15,8 +15,6 @@ from msgspec import Struct
 
 from sessiond.limits import BUFFERED_BYTES_MAX, STUCK_SOCKET_SECONDS
 
-__all__ = ["ByteBudget", "HalfFrame", "HoldingsStatistics"]
-
 
 class HalfFrame(Protocol):
     """Large frame of which a part has come."""

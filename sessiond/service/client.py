@@ -28,8 +28,6 @@ from sessiond.service.ports import Partner, Ticket
 from sessiond.service.pubsub.subscription import Subscription, Variant
 from sessiond.service.service import Service
 
-__all__ = ["Access", "After", "Client", "Subscribed", "connect"]
-
 Access = Literal["write", "read", "status"]
 
 

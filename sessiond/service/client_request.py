@@ -7,8 +7,6 @@ import anyio
 from sessiond.model.requests import Reply
 from sessiond.service.ports import Partner
 
-__all__ = ["ask_client"]
-
 
 async def ask_client(partner: Partner, method: str, params: bytes, seconds: float) -> Reply:
     """Return the client's reply, or the reason why none came within `seconds`."""

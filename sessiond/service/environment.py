@@ -19,8 +19,6 @@ from sessiond.service.policies import Policies
 from sessiond.service.ports import NoSummary, Summarizer
 from sessiond.state.keys import KeySettings
 
-__all__ = ["NO_KEYS", "NO_SUMMARIZER", "Environment"]
-
 
 class _Nobody:
     is_there = False

@@ -21,8 +21,6 @@ from sessiond.model.requests import HOOKS, Hook, HookAnswer, Reply
 from sessiond.service.client_request import ask_client
 from sessiond.service.ports import Consulted
 
-__all__ = ["Hooks"]
-
 _encode: Final = msgspec.json.Encoder().encode
 _NOTHING: Final = HookAnswer()
 

@@ -18,8 +18,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.policy import Policy, policy_of
 from sessiond.session.context.tokens import Counted, Estimator
 
-__all__ = ["NO_TOKENIZERS", "Policies", "Tokenizers"]
-
 
 class Tokenizers(Protocol):
     """Installed tokenizers."""

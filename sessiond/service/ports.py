@@ -16,17 +16,6 @@ from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
 from sessiond.model.requests import Purpose, Reply
 
-__all__ = [
-    "Asker",
-    "Consulted",
-    "Listener",
-    "NoSummary",
-    "Partner",
-    "Progress",
-    "Summarizer",
-    "Ticket",
-]
-
 
 class Listener(Protocol):
     """Connection as subscriptions see it. Only `wait_room` waits."""

@@ -17,8 +17,6 @@ from sessiond.model.events import Figures, ProgressTold, ProgressValue
 from sessiond.service.log.events import notification
 from sessiond.service.ports import Progress, Ticket
 
-__all__ = ["LatestProgress", "ProgressTeller"]
-
 
 class LatestProgress:
     """Progress of work that several requests wait for: the latest report. From any thread."""

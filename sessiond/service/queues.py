@@ -39,8 +39,6 @@ from sessiond.service.ports import Ticket
 from sessiond.service.states.states import States
 from sessiond.state.document import Document, Draft, Write
 
-__all__ = ["QUEUES", "Prompt", "Queued", "Queues", "WaitingPrompt"]
-
 QUEUES: Final = "sessiond.queues"
 """Namespace of the state store with the prompts of all sessions that have a file."""
 

@@ -23,8 +23,6 @@ from sessiond.service.ports import Asker
 from sessiond.service.service import Service
 from sessiond.service.store.session_store import SessionStore
 
-__all__ = ["Failed", "Retention", "retain"]
-
 _HOUR_SECONDS: Final = 3600.0
 _SECOND_NS: Final = 1_000_000_000
 

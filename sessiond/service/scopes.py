@@ -34,8 +34,6 @@ from sessiond.service.service import Service
 from sessiond.session.draft import Draft
 from sessiond.visible import printable
 
-__all__ = ["Resolved", "Switched", "Unloadable", "folder_of", "require_folder", "resolve", "switch"]
-
 # The folder of sessions that belong to no project.
 _NO_PROJECT = "/"
 

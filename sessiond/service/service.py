@@ -43,8 +43,6 @@ from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
 from sessiond.service.thread_pool import ThreadPool
 
-__all__ = ["Service", "ServiceStatistics"]
-
 T = TypeVar("T")
 
 

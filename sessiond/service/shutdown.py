@@ -15,8 +15,6 @@ from sessiond.model.events import Draining
 from sessiond.service.log.events import notification
 from sessiond.service.service import Service
 
-__all__ = ["end_service"]
-
 # How long clients may take to read the last answers once all requests are served.
 _LAST_ANSWERS_SECONDS: Final = 5.0
 

@@ -21,8 +21,6 @@ from msgspec import Struct
 
 from sessiond.limits import PLACE_THREADS_MAX
 
-__all__ = ["Outcome", "StoreThreads", "ThreadPool"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from sessiond.session.preconditions import has_left, is_of_this_log, require_exp
 from sessiond.session.receipts import Receipt, StoredEntry
 from sessiond.session.retries import earlier_receipt, stored_already
 
-__all__ = ["append"]
-
 
 def append(draft: Draft, request: AppendRequest) -> Receipt:
     """Stage the entries of one call, or return the receipt of an earlier call that stored them.

@@ -9,8 +9,6 @@ from msgspec import UNSET, Struct, UnsetType
 from sessiond.model.ids import MAIN, EntryId
 from sessiond.session.draft import Staged
 
-__all__ = ["AppendRequest", "Expected"]
-
 
 class Expected(Struct, frozen=True, forbid_unknown_fields=True):
     """The head's position as the caller believes it; a field left out is not compared."""

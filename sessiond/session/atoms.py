@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Atoms"]
-
 
 class _Unfinished(Struct, frozen=True):
     """An append whose last lines are missing, named by its first line."""

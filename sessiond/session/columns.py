@@ -23,8 +23,6 @@ from sessiond.model.usage import Usage
 from sessiond.model.working.state import WorkingState
 from sessiond.session.index import Head, LabelState, Session
 
-__all__ = ["Columns", "columns_of", "fold_lines", "restore", "tree_before"]
-
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _ZERO: Final = array("i", (0,))
 

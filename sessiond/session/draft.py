@@ -46,8 +46,6 @@ from sessiond.model.working.state import WorkingState, overflow
 from sessiond.session.index import FIRST_WORDS_CHARS, Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
 
-__all__ = ["Codec", "Draft", "Staged", "read_only"]
-
 Staged = Entry | Opaque
 
 _NEW_ID_TRIES: Final = 100

@@ -44,8 +44,6 @@ from sessiond.model.usage import Usage
 from sessiond.model.working.annotations import AnnotationEffect
 from sessiond.model.working.state import WorkingState
 
-__all__ = ["FIRST_WORDS_CHARS", "Head", "LabelState", "Session"]
-
 FIRST_WORDS_CHARS: Final = FIRST_MESSAGE_CHARS - len("...")
 """Characters of the first message that a preview keeps."""
 

@@ -12,8 +12,6 @@ from msgspec import Struct, structs
 
 from sessiond.errors import IdempotencyConflict, PreconditionFailed, SessiondError
 
-__all__ = ["later", "refused_later"]
-
 
 def later(told: Any, after: int, by: int) -> Any:
     """Return a copy of a receipt with every seq behind `after` raised by `by`, lists included."""

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from sessiond.errors import InvalidParams, LeaseLost
 
-__all__ = ["HeadLeases", "lease_lost", "lease_of_another"]
-
 
 class HeadLeases(Protocol):
     """The current leases on a session's heads."""

@@ -22,8 +22,6 @@ from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.preconditions import require_expected
 
-__all__ = ["UpdateRequest", "prompt_seqs", "update"]
-
 _OWN: Final = tuple(
     name for name in SessionInfoEntry.__struct_fields__ if name not in Entry.__struct_fields__
 )

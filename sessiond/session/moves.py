@@ -22,22 +22,6 @@ from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.preconditions import require_expected
 
-__all__ = [
-    "ALWAYS",
-    "LEAF_CUSTOM_TYPE",
-    "BranchRequest",
-    "Condition",
-    "Labelled",
-    "Moved",
-    "Rewound",
-    "branch",
-    "drop",
-    "is_move",
-    "label",
-    "reset",
-    "rewind",
-]
-
 LEAF_CUSTOM_TYPE: Final = "sessiond.leaf"
 
 

@@ -27,17 +27,6 @@ from sessiond.session.moves import (
 )
 from sessiond.session.preconditions import require_expected
 
-__all__ = [
-    "NavigateRequest",
-    "Navigated",
-    "Way",
-    "lines_to_look_at",
-    "navigate",
-    "require_may_go",
-    "require_stayed",
-    "way",
-]
-
 _NODE_OF_MOVE: Final = {"custom": Kind.CUSTOM, "branch_summary": Kind.BRANCH_SUMMARY}
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
 

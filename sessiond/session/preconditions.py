@@ -9,14 +9,6 @@ from sessiond.limits import MISSED_IDS_MAX
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 
-__all__ = [
-    "has_left",
-    "is_of_this_log",
-    "require_expected",
-    "require_grown",
-    "require_may_append",
-]
-
 
 def require_expected(
     draft: Draft, head: str, expected: Expected | None, *, may_create: bool = False

@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from sessiond.session.draft import Draft
 
-__all__ = ["Receipt", "StoredEntry", "receipts_of_run"]
-
 _encode: Final = msgspec.json.Encoder().encode
 _RECEIPT: Final = (
     b'{"entries":[{"id":%b,"parent_id":%b,"seq":%d,"timestamp":%b}],"leaf_id":%b,"seq":%d'

@@ -15,8 +15,6 @@ from typing import Final
 from sessiond.limits import REF_BEGINNING_MIN, REF_END_MIN
 from sessiond.session.index import Session
 
-__all__ = ["entries_meant", "short_ids", "steps_to_resolve"]
-
 # In a thousand entries, two ends of this length are equal once in ten thousand sessions.
 _SHORT_CHARS: Final = 8
 # If more ids share an end, the whole id is shown.

@@ -16,8 +16,6 @@ from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft, Staged
 from sessiond.session.receipts import Receipt, StoredEntry
 
-__all__ = ["earlier_merge", "earlier_receipt", "stored_already"]
-
 _PLACE: Final = frozenset({"id", "parent_id", "timestamp", "head", "atom", "atom_of", "seq"})
 """Members that say where and when an entry was stored, and nothing of its content."""
 

@@ -14,8 +14,6 @@ from msgspec import Struct
 from sessiond.model.row import ModelName
 from sessiond.session.index import Session
 
-__all__ = ["SETTINGS", "Settings", "Stated"]
-
 SETTINGS: Final[tuple[str, ...]] = ("model", "provider", "thinking_level")
 
 

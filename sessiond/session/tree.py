@@ -15,8 +15,6 @@ from msgspec import Struct
 
 from sessiond.session.index import Session
 
-__all__ = ["ChildIndex", "TreeRow", "count_leaves", "preorder"]
-
 
 class ChildIndex:
     """First child, next sibling and number of children of every node, roots under 0.

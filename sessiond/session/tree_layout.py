@@ -24,8 +24,6 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["COLUMN_CHARS", "DrawnRow", "Gutter", "RowPlace", "lay_out"]
-
 # Width of a column of a drawing.
 COLUMN_CHARS: Final = 4
 

@@ -15,8 +15,6 @@ from sessiond.session.index import Session
 from sessiond.session.tree import TreeRow
 from sessiond.session.tree_layout import COLUMN_CHARS, RowPlace
 
-__all__ = ["ShownRow", "TreePart"]
-
 _ANCESTORS_SHOWN: Final = 10
 
 

@@ -19,8 +19,6 @@ from sessiond import typed
 from sessiond.model.ids import is_state_key
 from sessiond.state.document import ABSENT, Document, Record
 
-__all__ = ["SECRETS", "STATE", "Damaged", "NewerVersion", "decode_as", "encode", "encode_as"]
-
 VERSION: Final = 1
 
 

@@ -19,8 +19,6 @@ from sessiond.errors import RevisionMismatch, TooLarge
 from sessiond.limits import STATE_KEYS_MAX, STATE_VALUE_BYTES_MAX
 from sessiond.model.events import StateChange
 
-__all__ = ["ABSENT", "Change", "Document", "Draft", "Moment", "Record", "Write"]
-
 ABSENT: Final = 0
 """Revision of a key that does not exist."""
 

@@ -17,8 +17,6 @@ from sessiond.state.codec import encode
 from sessiond.state.document import Change, Document, Draft, Moment
 from sessiond.state.folder import Aside
 
-__all__ = ["DocumentPlace", "Documents"]
-
 
 class DocumentPlace(Protocol):
     """Place of stored documents. Every method blocks, and raises StorageError."""

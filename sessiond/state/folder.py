@@ -37,8 +37,6 @@ from sessiond.limits import STATE_FILE_BYTES_MAX
 from sessiond.state.codec import Damaged, NewerVersion
 from sessiond.visible import printable
 
-__all__ = ["Aside", "Decode", "DocumentFolder", "read_whole"]
-
 D = TypeVar("D", covariant=True)
 
 _PIECE: Final = 1024 * 1024

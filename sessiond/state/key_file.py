@@ -36,8 +36,6 @@ from sessiond.limits import KEY_FILE_BYTES_MAX
 from sessiond.state.keys import Key, KeySettings, keys_in
 from sessiond.visible import printable
 
-__all__ = ["Flaw", "KeyFile", "KeySource"]
-
 _TRIES: Final = 500
 _PAUSE_SECONDS: Final = 0.01
 _TOLD: Final = (

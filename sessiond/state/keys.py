@@ -23,8 +23,6 @@ from sessiond.errors import SecretKeyUnavailable
 from sessiond.limits import KEY_FILE_BYTES_MAX
 from sessiond.model.digests import sha256_hex
 
-__all__ = ["Key", "KeySettings", "keys_in", "new_key"]
-
 _KEY_BYTES: Final = 32
 
 

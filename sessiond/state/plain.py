@@ -29,8 +29,6 @@ from sessiond.model.nesting import nests_too_deeply
 from sessiond.state.folder import read_whole
 from sessiond.visible import printable
 
-__all__ = ["LoadProblem", "PlainFile", "as_plain", "read_plain"]
-
 _NOT_LOADED: Final = {
     "credentials.json": (
         "credentials are encrypted in a way that sessiond does not know: store each one again"

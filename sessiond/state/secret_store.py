@@ -16,8 +16,6 @@ from sessiond.state.keys import Key, KeySettings, keys_in, new_key
 from sessiond.state.vault import Vault
 from sessiond.visible import printable
 
-__all__ = ["SecretStore"]
-
 
 class SecretStore:
     """Secrets of one profile."""

@@ -28,8 +28,6 @@ from sessiond.state.keys import Key
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["Vault", "sealed_size"]
-
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 

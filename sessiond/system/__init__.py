@@ -17,12 +17,10 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from sessiond.system.base import NAME_BYTES_MAX, RENAME_UNSUPPORTED, System
+from sessiond.system.base import System
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.system.unix import UNIX
-
-__all__ = ["NAME_BYTES_MAX", "PLATFORMS", "RENAME_UNSUPPORTED", "SYSTEM", "System"]
 
 PLATFORMS: Final[dict[str, System]] = {"linux": LINUX, "darwin": MACOS}
 """The platforms by the value of `sys.platform`; `UNIX` serves every other Unix."""

@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-__all__ = ["NAME_BYTES_MAX", "RENAME_UNSUPPORTED", "System", "c_library", "rename_failed"]
-
 NAME_BYTES_MAX: Final = 255
 """The bytes that the name of a file may have; a longer name is ENAMETOOLONG."""
 RENAME_UNSUPPORTED: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})

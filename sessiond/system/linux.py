@@ -13,8 +13,6 @@ from typing import Final
 from sessiond.system.base import c_library, rename_failed
 from sessiond.system.unix import Unix
 
-__all__ = ["LINUX"]
-
 _AT_FDCWD: Final = -100
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # The 22nd field of /proc/PID/stat, counted behind the name, which is the second.

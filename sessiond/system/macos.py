@@ -20,8 +20,6 @@ from typing import Final
 from sessiond.system.base import c_library, rename_failed
 from sessiond.system.unix import Unix
 
-__all__ = ["MACOS"]
-
 _F_FULLFSYNC: Final = 51
 _REFUSED: Final = frozenset(
     {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS}

@@ -12,8 +12,6 @@ from typing import Final
 
 from sessiond.system.base import rename_failed
 
-__all__ = ["UNIX", "Unix"]
-
 _SOL_LOCAL: Final = 0
 _LOCAL_PEERCRED: Final = 1
 # struct xucred begins with a version and the uid.

@@ -22,8 +22,6 @@ from sessiond.rpc.framing import frame_ndjson
 from sessiond.rpc.messages import error_body
 from sessiond.service.byte_budget import ByteBudget
 
-__all__ = ["Admission", "Peer"]
-
 _log = logging.getLogger(__name__)
 _NEVER: Final = float("-inf")
 

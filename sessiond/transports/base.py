@@ -23,8 +23,6 @@ from anyio.lowlevel import checkpoint
 
 from sessiond.limits import READ_BYTES
 
-__all__ = ["FdPort", "Port", "SocketPort"]
-
 
 class Port(Protocol):
     """An open connection. `peer` describes the other end in a few words."""

@@ -31,15 +31,14 @@ from sessiond.limits import (
     TURN_MESSAGES_MAX,
 )
 from sessiond.model.requests import Reply
-from sessiond.rpc.dispatch import Call, Dispatcher
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.readers import Item
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
 from sessiond.transports.outbox import Outbox, OutboxStatistics
 from sessiond.transports.receiving import Receiving
 from sessiond.transports.response_queue import Answers
-
-__all__ = ["ASKED_TO_CLOSE", "CLIENT_CLOSED", "C", "Client", "Connection", "ConnectionStatistics"]
 
 
 class Client(Protocol):

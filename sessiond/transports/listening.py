@@ -25,10 +25,9 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.limits import FOLDER_LOCK_SECONDS
-from sessiond.system import RENAME_UNSUPPORTED, SYSTEM
+from sessiond.system import SYSTEM
+from sessiond.system.base import RENAME_UNSUPPORTED
 from sessiond_client.place import address
-
-__all__ = ["CannotListen", "Listening", "listen", "listen_on_inherited"]
 
 # At least net.core.somaxconn, the system's own bound: connections beyond the queue are refused.
 _BACKLOG: Final = 4096

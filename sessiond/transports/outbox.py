@@ -26,8 +26,6 @@ from sessiond.limits import OUTBOX_BYTES_MAX, STUCK_SOCKET_SECONDS
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
 
-__all__ = ["Outbox", "OutboxStatistics"]
-
 
 class OutboxStatistics(Struct, frozen=True):
     """Figures that show how busy an outbox is."""

@@ -17,8 +17,6 @@ from sessiond.rpc.framing import Framer
 from sessiond.rpc.readers import Item
 from sessiond.service.byte_budget import ByteBudget
 
-__all__ = ["Receiving"]
-
 
 class Receiving:
     """The receiving end of one connection; `refuse` tells the sender about a refused frame."""

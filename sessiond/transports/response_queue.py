@@ -21,8 +21,6 @@ from sessiond.rpc.readers import Item
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.outbox import Outbox
 
-__all__ = ["Answers"]
-
 
 class Answers:
     """The dispatcher's peer at a connection: frames the bodies that are put."""

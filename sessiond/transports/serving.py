@@ -19,8 +19,6 @@ from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
 from sessiond.transports.connection import ASKED_TO_CLOSE, CLIENT_CLOSED, C, Connection
 
-__all__ = ["serve_connection"]
-
 _log = logging.getLogger(__name__)
 _USUAL_ENDS: Final = (CLIENT_CLOSED, ASKED_TO_CLOSE)
 

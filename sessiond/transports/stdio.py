@@ -14,8 +14,6 @@ from contextlib import contextmanager
 
 from sessiond.transports.base import FdPort, Port
 
-__all__ = ["serve_stdio", "stdio_port"]
-
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 

@@ -20,8 +20,6 @@ from sessiond.transports.admission import Admission, Peer
 from sessiond.transports.base import Port, SocketPort
 from sessiond.transports.listening import CannotListen, Listening
 
-__all__ = ["serve_unix"]
-
 _log = logging.getLogger(__name__)
 
 Serve = Callable[[Port], Awaitable[None]]

@@ -12,6 +12,7 @@ import pytest
 
 import sessiond.cli.commands
 from sessiond.cli import CONTENTS, main
+from sessiond.cli.lazy import Listed
 
 pytestmark = pytest.mark.platform
 
@@ -31,7 +32,7 @@ def test_the_slash_commands_of_other_programs_have_commands() -> None:
 
 
 @pytest.mark.parametrize("listed", CONTENTS, ids=lambda listed: listed.name)
-def test_a_command_is_called_what_the_contents_say(listed: sessiond.cli.Listed) -> None:
+def test_a_command_is_called_what_the_contents_say(listed: Listed) -> None:
     command = importlib.import_module(f"sessiond.cli.commands.{listed.module}").COMMAND
     assert isinstance(command, click.Command)
     assert command.name == listed.name

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sessiond.methods import METHODS
-from sessiond.methods._shared.common import Client, Method
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.testing.daemon import Refusal, running_daemon
 from sessiond.testing.wire import Wire
 

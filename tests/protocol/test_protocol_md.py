@@ -14,13 +14,14 @@ from msgspec import Struct
 from sessiond.errors import ERRORS, SessiondError
 from sessiond.limits import PAGE_ROWS_DEFAULT
 from sessiond.methods import METHODS
-from sessiond.methods._shared.common import Client, Method
 from sessiond.methods.initialize import Limits
 from sessiond.model.entries import ENTRY_TYPES, Entry
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.rpc.dispatch import Method
 from sessiond.rpc.framing import Framing
 from sessiond.schema.error_data import ERROR_DATA
 from sessiond.schema.openrpc import general_errors
+from sessiond.service.client import Client
 from sessiond.service.log.session_info import Lineage, SessionInfo
 from sessiond.testing.daemon import running_daemon
 from sessiond.testing.transcripts import Placeholders, parse, play, render

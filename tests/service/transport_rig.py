@@ -14,7 +14,8 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from sessiond.model.deferred import DEFERRED
-from sessiond.rpc.dispatch import Call, Dispatcher, Method
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Dispatcher, Method
 from sessiond.rpc.params import Params
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.testing.wire import RawWire

@@ -10,7 +10,8 @@ from msgspec import Raw, Struct
 
 from sessiond.errors import Cancelled, InvalidRequest, PermissionDenied
 from sessiond.model.deferred import DEFERRED
-from sessiond.rpc.dispatch import Call, Dispatcher, Exchange, Method
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Dispatcher, Exchange, Method
 from sessiond.rpc.params import Params
 
 

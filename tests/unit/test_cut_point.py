@@ -31,14 +31,10 @@ from sessiond.session.compaction.cut_point import (
     cut_point,
     divide,
 )
+from sessiond.session.compaction.file_lists import file_blocks
 from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id, encode_plan_id
 from sessiond.session.compaction.policy import PRESETS, policy_of
-from sessiond.session.compaction.prompts import (
-    Material,
-    branch_prompt,
-    compaction_prompt,
-    file_blocks,
-)
+from sessiond.session.compaction.prompts import Material, branch_prompt, compaction_prompt
 from sessiond.session.compaction.touched_files import NO_FILES
 from sessiond.session.compaction.transcript import as_told, conversation
 from sessiond.session.context.tokens import BYTES, CHARACTERS

@@ -12,8 +12,9 @@ import pytest
 
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.files import Files
-from sessiond.journal.journal import Journal, scan
+from sessiond.journal.journal import Journal
 from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.scanning import scan
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.database.following.positions import Positions

@@ -68,6 +68,15 @@ def test_a_public_class_name_stands_once_in_a_layer() -> None:
     assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}
 
 
+def test_only_modules_that_users_import_say_which_names_are_theirs() -> None:
+    found = {
+        path.relative_to(HOUSE).parts[0]
+        for path in HOUSE.rglob("*.py")
+        if re.search(r"^__all__\b", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert found == {"__init__.py", "testing"}
+
+
 def test_the_map_names_every_room_and_no_others() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     _, _, behind = page.partition("## Where things are\n")

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from sessiond.system import PLATFORMS, RENAME_UNSUPPORTED, System, linux, macos
+from sessiond.system import PLATFORMS, linux, macos
+from sessiond.system.base import RENAME_UNSUPPORTED, System
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.system.unix import UNIX

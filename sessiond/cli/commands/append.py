@@ -22,8 +22,6 @@ from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, shor
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "append",

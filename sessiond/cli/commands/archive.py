@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sessiond.cli.bulk import for_each
 
-__all__ = ["COMMAND"]
-
 COMMAND = for_each(
     "archive",
     """Archive sessions: they leave the list and accept no more entries.

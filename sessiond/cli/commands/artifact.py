@@ -11,8 +11,6 @@ from sessiond.cli.connect.conversation import NULL, answer, ask, connected, sess
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, table
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "artifact",

@@ -9,8 +9,6 @@ from sessiond.cli.connect.conversation import answer, ask, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 
-__all__ = ["COMMAND"]
-
 
 @click.command("brief", cls=Command, examples=("sessiond brief my-session",))
 @shared_options

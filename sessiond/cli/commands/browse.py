@@ -9,8 +9,6 @@ import click
 from sessiond.cli.arguments import SESSION, absolute
 from sessiond.cli.options import Command, DaemonPlace, Shared, place_options, start_option
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "browse",

@@ -19,8 +19,6 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit, emit_raw, say
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["COMMAND"]
-
 
 class _Method(click.ParamType[str]):
     name = "method"

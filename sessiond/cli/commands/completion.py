@@ -8,8 +8,6 @@ from click.shell_completion import get_completion_class
 from sessiond.cli.options import Command
 from sessiond.cli.ui.output import say
 
-__all__ = ["COMMAND"]
-
 # Variable by which click's own scripts ask for completions.
 _VARIABLE = "_SESSIOND_COMPLETE"
 

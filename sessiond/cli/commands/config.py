@@ -9,8 +9,6 @@ import click
 
 from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
-__all__ = ["COMMAND"]
-
 
 @click.command("config", cls=Command, examples=("sessiond config", "sessiond config --json"))
 @json_option

@@ -18,8 +18,6 @@ from sessiond.cli.ui.output import note, say
 from sessiond.cli.ui.pager import pager_option
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 _TEXTS = ("content", "text", "summary", "output")
 
 

@@ -18,8 +18,6 @@ from sessiond.cli.ui.failure import Failure
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["COMMAND"]
-
 
 @click.command("delete", cls=Command, examples=("sessiond delete my-session",))
 @shared_options

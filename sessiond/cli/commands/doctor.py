@@ -8,8 +8,6 @@ from sessiond.cli.options import Command, DaemonPlace, json_option, place_option
 from sessiond.cli.ui.output import emit, say
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["COMMAND"]
-
 
 @click.command("doctor", cls=Command, examples=("sessiond doctor", "sessiond doctor --json"))
 @json_option

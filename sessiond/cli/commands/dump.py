@@ -10,8 +10,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import columns, emit_line
 from sessiond.cli.ui.pager import pager_option
 
-__all__ = ["COMMAND"]
-
 # Widths of line, offset, size, type, id and parent.
 _WIDTHS = (4, 8, 6, 12, 8, 8)
 

@@ -14,8 +14,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
 from sessiond.model.formats import FORMATS, WHOLE_FORMATS
 
-__all__ = ["COMMAND"]
-
 _DOCUMENTS: Final = ("json", "markdown", "html")
 # By the end of a file's name: the formats that fit, of which the first is meant where none is named.
 _OF_NAMES: Final[Mapping[str, tuple[str, ...]]] = {

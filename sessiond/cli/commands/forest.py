@@ -14,8 +14,6 @@ from sessiond.cli.ui.output import drawing, is_terminal
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import short_session_ids
 
-__all__ = ["COMMAND"]
-
 # The connectors of the drawing, then an id.
 _ROW: Final = re.compile(r"^([│├└─ ]*)([^ \n]+)", re.MULTILINE)
 

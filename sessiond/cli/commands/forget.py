@@ -15,8 +15,6 @@ from sessiond.cli.ui.command_terms import is_path
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["COMMAND"]
-
 
 @click.command("forget", cls=Command, examples=("sessiond forget ./session.jsonl",))
 @shared_options

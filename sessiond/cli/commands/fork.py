@@ -14,8 +14,6 @@ from sessiond.cli.ui.output import note
 from sessiond.cli.ui.render import copy_made, copy_planned
 from sessiond.model.formats import FORMATS
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "fork",

@@ -13,8 +13,6 @@ from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import table
 
-__all__ = ["COMMAND"]
-
 
 @click.command("heads", cls=Command, examples=("sessiond heads my-session",))
 @shared_options

@@ -7,8 +7,6 @@ import click
 from sessiond.cli.options import Command
 from sessiond.cli.ui.pager import paged
 
-__all__ = ["COMMAND"]
-
 
 @click.command("help", cls=Command, examples=("sessiond help", "sessiond help append"))
 @click.argument("command", required=False)

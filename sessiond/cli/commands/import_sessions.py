@@ -27,8 +27,6 @@ from sessiond.visible import counted
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["COMMAND"]
-
 _SKIPS_SHOWN = 20
 # What an older daemon does not say.
 _NULL = Raw(b"null")

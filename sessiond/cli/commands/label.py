@@ -19,8 +19,6 @@ from sessiond.cli.ui.render import when
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "label",

@@ -20,8 +20,6 @@ from sessiond.visible import files_read
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["COMMAND"]
-
 _ROWS = 50
 _PAGE = 1000
 _NONE_YET = """There is no session here yet. Begin with:

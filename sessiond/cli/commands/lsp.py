@@ -6,8 +6,6 @@ import click
 
 from sessiond.cli.options import Command, DaemonPlace, place_options, start_option, stdio_option
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "lsp",

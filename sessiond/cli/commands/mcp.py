@@ -13,8 +13,6 @@ from sessiond.cli.options import (
     stdio_option,
 )
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "mcp",

@@ -21,8 +21,6 @@ from sessiond.cli.ui.output import note, say
 from sessiond.cli.ui.render import copy_made, copy_planned
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "merge",

@@ -15,8 +15,6 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import note, say
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "navigate",

@@ -13,8 +13,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 from sessiond.model.ids import SESSION_ID_PATTERN
 
-__all__ = ["COMMAND"]
-
 
 def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is not None and not re.match(SESSION_ID_PATTERN, value):

@@ -14,8 +14,6 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import note, say
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 _REASONS = {
     "empty": "there is no entry yet",
     "compacted": "the head is right below a compaction",

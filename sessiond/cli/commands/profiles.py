@@ -6,8 +6,6 @@ import click
 
 from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
-__all__ = ["COMMAND"]
-
 
 @click.command("profiles", cls=Command, examples=("sessiond profiles", "sessiond profiles --json"))
 @json_option

@@ -9,8 +9,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.confirm import is_confirmed
 from sessiond.cli.ui.failure import Failure
 
-__all__ = ["COMMAND"]
-
 
 @click.command("purge", cls=Command, examples=("sessiond purge --yes my-session-id",))
 @shared_options

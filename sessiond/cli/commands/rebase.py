@@ -13,8 +13,6 @@ from sessiond.cli.entry_refs import entry_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.render import copy_made, copy_planned
 
-__all__ = ["COMMAND"]
-
 # A digit count that no session reaches keeps a slip of the keyboard from filling the memory.
 _PART: Final = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 

@@ -9,8 +9,6 @@ from sessiond.cli.connect.conversation import answer, ask, connected, whole_sess
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 
-__all__ = ["COMMAND"]
-
 
 @click.command("rename", cls=Command, examples=("sessiond rename my-session my-session",))
 @shared_options

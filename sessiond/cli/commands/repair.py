@@ -12,8 +12,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 from sessiond.visible import counted, repaired
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "repair",

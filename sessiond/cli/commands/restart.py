@@ -7,8 +7,6 @@ import click
 from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.limits import STOP_SECONDS
 
-__all__ = ["COMMAND"]
-
 
 @click.command("restart", cls=Command, examples=("sessiond restart",))
 @json_option

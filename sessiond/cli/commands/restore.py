@@ -7,8 +7,6 @@ import click
 from sessiond.cli.bulk import apply, require_ids, whole_id
 from sessiond.cli.options import Command, Shared, shared_options
 
-__all__ = ["COMMAND"]
-
 
 @click.command("restore", cls=Command, examples=("sessiond restore my-session-id",))
 @shared_options

@@ -13,8 +13,6 @@ from sessiond.cli.ui.session_list import session_table
 from sessiond.daemon.exit_status import Status
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "retention",

@@ -11,8 +11,6 @@ from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say, table
 
-__all__ = ["COMMAND"]
-
 _LARGE: Final = ((1_000_000, "M"), (1_000, "k"))
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 

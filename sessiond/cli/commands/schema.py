@@ -7,8 +7,6 @@ import click
 from sessiond.cli.options import Command
 from sessiond.schema import FORMATS
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "schema", cls=Command, examples=("sessiond schema", "sessiond schema --format typescript")

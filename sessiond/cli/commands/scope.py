@@ -11,8 +11,6 @@ from sessiond.cli.connect.conversation import answer, ask, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, say
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "scope",

@@ -14,8 +14,6 @@ from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import short_session_ids
 from sessiond.visible import hit_text, unsearched
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "search",

@@ -14,8 +14,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import is_terminal, say, table
 
-__all__ = ["COMMAND"]
-
 # How many words an action takes, at least and at most, and their names.
 _WORDS: Final = {
     "set": (2, 2, "NAMESPACE KEY, and the secret on standard input"),

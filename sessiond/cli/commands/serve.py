@@ -9,8 +9,6 @@ import click
 
 from sessiond.cli.options import Command, DaemonPlace, place_options
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "serve",

@@ -18,8 +18,6 @@ from sessiond.cli.ui.output import emit_raw
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import entry_line, entry_of, facts
 
-__all__ = ["COMMAND"]
-
 _FIRST = ("id", "title", "cwd", "path", "dialect")
 
 

@@ -6,8 +6,6 @@ import click
 
 from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
-__all__ = ["COMMAND"]
-
 
 @click.command("start", cls=Command, examples=("sessiond start", "sessiond start --json"))
 @json_option

@@ -17,8 +17,6 @@ from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import say, table
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 # How many words an action takes, at least and at most, and their names.
 _WORDS: Final = {
     "get": (2, 2, "NAMESPACE KEY"),

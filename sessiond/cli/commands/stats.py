@@ -17,8 +17,6 @@ from sessiond.cli.ui.output import table
 from sessiond.cli.ui.render import facts, usage_facts, when
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 _COLUMNS = ("SESSION", "SEQ", "WAITING", "BATCHES", "ENTRIES", "SUBSCRIBERS", "REPLAYING", "EVENTS")
 
 _NAMES_SHOWN: Final = 10

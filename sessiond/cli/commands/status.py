@@ -7,8 +7,6 @@ import click
 from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["COMMAND"]
-
 
 @click.command("status", cls=Command, examples=("sessiond status", "sessiond status --json"))
 @json_option

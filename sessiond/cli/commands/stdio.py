@@ -11,8 +11,6 @@ from sessiond.cli.options import Command, DaemonPlace, place_options, stdio_opti
 from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "stdio",

@@ -7,8 +7,6 @@ import click
 from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.limits import STOP_SECONDS
 
-__all__ = ["COMMAND"]
-
 
 @click.command("stop", cls=Command, examples=("sessiond stop", "sessiond stop --timeout 5"))
 @click.option(

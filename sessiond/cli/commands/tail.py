@@ -21,8 +21,6 @@ from sessiond.cli.ui.render import entry_line, entry_of
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient, BlockingSubscription
 
-__all__ = ["COMMAND"]
-
 
 class _At(msgspec.Struct):
     seq: int

@@ -10,8 +10,6 @@ from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say, table
 
-__all__ = ["COMMAND"]
-
 _ROWS = 50
 
 

@@ -14,8 +14,6 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import drawing, is_terminal
 from sessiond.cli.ui.pager import pager_option
 
-__all__ = ["COMMAND"]
-
 _ID = re.compile(r" \([^()\s]+\)$")
 
 

@@ -16,8 +16,6 @@ from sessiond.cli.ui.render import when
 from sessiond.cli.ui.text import one_line
 from sessiond.visible import counted, spelled_out
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "turns",

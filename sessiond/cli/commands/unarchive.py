@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sessiond.cli.bulk import for_each
 
-__all__ = ["COMMAND"]
-
 COMMAND = for_each(
     "unarchive",
     "Bring archived sessions back. A part of a title names no session here.",

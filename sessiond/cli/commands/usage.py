@@ -14,8 +14,6 @@ from sessiond.cli.ui.command_terms import placed
 from sessiond.cli.ui.render import facts, usage_facts
 from sessiond.visible import counted
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "usage",

@@ -21,8 +21,6 @@ from sessiond.visible import counted
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["COMMAND"]
-
 
 @click.command(
     "verify", cls=Command, examples=("sessiond verify session.jsonl", "sessiond verify my-session")

@@ -34,8 +34,6 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, LOG_BYTES_MAX, START_SECONDS
 
-__all__ = ["Joined", "answering", "join"]
-
 _LOOK_AGAIN_SECONDS: Final = 0.02
 _END_SECONDS: Final = 1.0
 _STARTS_MAX: Final = 3

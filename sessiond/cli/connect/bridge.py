@@ -12,8 +12,6 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["bridge"]
-
 _READ_BYTES: Final = 64 * 1024
 _STDIN: Final = 0
 _STDOUT: Final = 1

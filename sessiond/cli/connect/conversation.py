@@ -32,23 +32,6 @@ if TYPE_CHECKING:
     from sessiond_client import BlockingClient
     from sessiond_client.connect_options import ConnectOptions
 
-__all__ = [
-    "CLIENT_ID",
-    "NULL",
-    "UNREAD",
-    "answer",
-    "ask",
-    "ask_long",
-    "connected",
-    "find",
-    "find_whole",
-    "read",
-    "restarting",
-    "session_id",
-    "started",
-    "whole_session_id",
-]
-
 NULL: Final = Raw(b"null")
 """Parameter that is JSON null; `None` stands for a parameter that is left out."""
 CLIENT_ID: Final = "sessiond-cli"

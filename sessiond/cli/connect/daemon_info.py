@@ -10,8 +10,6 @@ from msgspec import Struct
 from sessiond.cli.connect.probe import About, who_serves
 from sessiond.journal.profile.layout import Layout, is_profile
 
-__all__ = ["Profile", "profiles_of", "running"]
-
 
 class Profile(Struct, frozen=True):
     """Profile folder, and its daemon if one runs."""

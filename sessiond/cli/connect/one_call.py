@@ -24,8 +24,6 @@ from sessiond_client import ConnectionLost, Timeout, wire
 from sessiond_client.generated.facts import ALIASES, CHECKS, READS
 from sessiond_client.versions import Introduction
 
-__all__ = ["call_once"]
-
 _HELLO_ID = 0
 _ID = 1
 

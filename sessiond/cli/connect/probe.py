@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from sessiond.journal.profile.holder import Holder
     from sessiond.journal.profile.layout import Layout
 
-__all__ = [
-    "About",
-    "Serving",
-    "about",
-    "ask_once",
-    "connect",
-    "failure_of",
-    "who_serves",
-]
-
 _LOOK_AGAIN_SECONDS: Final = 0.01
 
 

@@ -20,8 +20,6 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ADDRESS_LOOK_SECONDS
 from sessiond.system import SYSTEM
 
-__all__ = ["stop_daemon"]
-
 _LOOK_AGAIN_SECONDS: Final = 0.02
 # How long a daemon whose socket was removed may take to listen again.
 _ANEW_SECONDS: Final = 3 * ADDRESS_LOOK_SECONDS

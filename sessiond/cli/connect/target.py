@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from sessiond.cli.connect.probe import About
     from sessiond.journal.profile.layout import Layout
 
-__all__ = [
-    "bad_configuration",
-    "find_socket",
-    "layout_of",
-    "named_socket",
-    "profile_of",
-    "require_meant",
-    "require_meant_on",
-]
-
 
 def profile_of(place: DaemonPlace) -> str:
     """Return the profile that the place names."""

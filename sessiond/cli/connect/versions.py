@@ -10,8 +10,6 @@ from sessiond.build import BUILD
 from sessiond.cli.ui.output import note
 from sessiond_client.versions import difference
 
-__all__ = ["tell_another"]
-
 _TOLD: Final = "sessiond.another"
 
 

@@ -32,8 +32,6 @@ from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN, FREE_DESCRIPTORS_MIN
 from sessiond.visible import index_state, printable
 from sessiond_client.versions import compared
 
-__all__ = ["Finding", "examine", "told"]
-
 _SHORTER = "stop the daemon, move the data folder to a shorter path, and give that path with --home"
 
 

@@ -11,8 +11,6 @@ from sessiond.cli.options import DaemonPlace
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Sources, load
 
-__all__ = ["examine_database"]
-
 
 def examine_database(place: DaemonPlace) -> Iterator[Finding]:
     """Yield a finding for each fact about the database; none without a configured one."""

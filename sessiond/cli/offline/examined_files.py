@@ -23,8 +23,6 @@ from sessiond.service.files.checking.verifying import VerifyScope
 from sessiond.service.files.checks import verify_any
 from sessiond.visible import counted, printable
 
-__all__ = ["examine_files"]
-
 # No problems while a daemon runs: it may be writing these bytes now.
 _IN_WRITING = frozenset({"torn_tail", "incomplete_atom"})
 

@@ -25,8 +25,6 @@ from sessiond.service.log.indexer import Indexer
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.visible import counted
 
-__all__ = ["examine_remains"]
-
 
 def examine_remains(place: DaemonPlace) -> Iterator[Finding]:
     """Yield a finding for each kind of remains."""

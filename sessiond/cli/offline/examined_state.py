@@ -24,8 +24,6 @@ from sessiond.state.folder import read_whole
 from sessiond.state.key_file import KeyFile
 from sessiond.visible import counted
 
-__all__ = ["examine_state"]
-
 
 def examine_state(place: DaemonPlace) -> Iterator[Finding]:
     """Yield a finding for each folder of documents, each file that is none, and the key file."""

@@ -31,8 +31,6 @@ from sessiond.service.sources.documents.found import document_at
 from sessiond.service.store.checks import Verification
 from sessiond.visible import counted
 
-__all__ = ["Content", "checked", "content_of"]
-
 
 class Content(Struct, frozen=True):
     """The bytes of a file, some at a time, and whose they are: an agent's or a document's, or neither."""

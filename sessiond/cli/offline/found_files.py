@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from sessiond.errors import SessiondError
 
-__all__ = ["Found", "found_files"]
-
 _ENDING: Final = ".jsonl"
 # Codex compresses old files.
 _PACKED: Final = ".jsonl.zst"

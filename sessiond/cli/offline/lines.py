@@ -24,8 +24,6 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.journal.splitter import LongLine, Splitter, stored_size, without_end
 from sessiond.service.log.line_indexer import too_long
 
-__all__ = ["Line", "lines_of"]
-
 
 class Line(Struct, frozen=True):
     """Line of a file: its place and its entry. `problem` says why the line is no entry."""

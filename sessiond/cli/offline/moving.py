@@ -18,11 +18,10 @@ from sessiond.cli.ui.progress import Steps
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Sources
 from sessiond.daemon.exit_status import Status
-from sessiond.daemon.moving import Keep, Moved, NotMoved, Side, move_profile
+from sessiond.daemon.moving import Moved, NotMoved, Side, move_profile
 from sessiond.journal.profile.lock import Held
+from sessiond.service.database.moving.joining import Keep
 from sessiond.visible import counted
-
-__all__ = ["move"]
 
 OnConflict = Literal["keep-source", "keep-target"]
 _KEEPS: Final[Mapping[OnConflict, Keep]] = {"keep-source": "source", "keep-target": "target"}

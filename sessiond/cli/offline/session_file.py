@@ -11,8 +11,6 @@ from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
 from sessiond.journal.disk.files import Files
 
-__all__ = ["session_file"]
-
 
 def session_file(shared: Shared, ref: str) -> Path:
     """Return the path of the file: the given path, the id's file, else the daemon's answer."""

@@ -14,8 +14,6 @@ import click
 
 from sessiond.cli.ui.failure import named_place
 
-__all__ = ["in_commands", "in_terms_of", "is_path", "placed", "running_command"]
-
 # Parameters that no command takes by their names: they come from SESSION, OTHER and ENTRY.
 _UNNAMED: Final = re.compile(r"(other_)?session_id|refs\[\d+\]")
 _METHOD: Final = re.compile(r"\b(?:session|catalog|secret|state)/[a-z_]+")

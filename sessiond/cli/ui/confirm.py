@@ -6,8 +6,6 @@ import sys
 
 import click
 
-__all__ = ["is_confirmed"]
-
 
 def is_confirmed(question: str) -> bool:
     """Ask on standard error and return the answer.

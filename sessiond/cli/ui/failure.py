@@ -13,16 +13,6 @@ from click.core import ParameterSource
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = [
-    "Failure",
-    "forget_output",
-    "missing_client",
-    "missing_value",
-    "named_place",
-    "note_place",
-]
-
-
 _PLACE: Final = "sessiond.place"
 
 

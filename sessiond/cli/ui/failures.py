@@ -25,8 +25,6 @@ from sessiond.visible import spelled_out
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
 
-__all__ = ["CHECKS", "explain", "in_place", "report", "usage"]
-
 
 _NOT_FOUND: Final = frozenset(
     {"session_not_found", "entry_not_found", "head_not_found", "ambiguous_ref"}

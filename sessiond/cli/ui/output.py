@@ -22,21 +22,6 @@ from sessiond.visible import spelled_out
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = [
-    "columns",
-    "drawing",
-    "emit",
-    "emit_line",
-    "emit_raw",
-    "grid",
-    "is_terminal",
-    "least_width",
-    "note",
-    "say",
-    "table",
-    "terminal_width",
-]
-
 # Least width of a column that may be cut: fewer characters tell nothing.
 _CUT_MIN: Final = 14
 _GAP: Final = "  "

@@ -22,8 +22,6 @@ import click
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.text import cells
 
-__all__ = ["paged", "pager_option"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Options of less: end at once if all fits, keep colours, do not clear the screen.

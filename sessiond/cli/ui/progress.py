@@ -10,8 +10,6 @@ import time
 
 from sessiond.cli.ui.text import one_line
 
-__all__ = ["Steps"]
-
 _QUIET_SECONDS = 1.0
 _WIPE = "\r\x1b[K"
 _WIDTH = 70

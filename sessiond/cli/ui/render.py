@@ -19,18 +19,6 @@ from sessiond.cli.ui.output import columns, is_terminal, note, say
 from sessiond.cli.ui.text import cells, one_line
 from sessiond.visible import counted
 
-__all__ = [
-    "copy_made",
-    "copy_planned",
-    "entry_line",
-    "entry_of",
-    "facts",
-    "folder",
-    "short_session_ids",
-    "usage_facts",
-    "when",
-]
-
 Json = Mapping[str, Any]
 
 _FOLDER_WIDTH: Final = 32

@@ -12,8 +12,6 @@ from sessiond.cli.ui.render import folder, short_session_ids, when
 from sessiond.cli.ui.text import fitted, one_line
 from sessiond.visible import counted, files_read
 
-__all__ = ["session_blocks", "session_table", "sessions_so_far"]
-
 Json = Mapping[str, Any]
 
 _TITLE_WIDTH: Final = 48

@@ -10,8 +10,6 @@ import unicodedata
 
 from sessiond.visible import spelled_out
 
-__all__ = ["cells", "fitted", "one_line"]
-
 
 def one_line(text: str, width: int | None = None) -> str:
     """Return the text in one line, cut to `width` characters."""

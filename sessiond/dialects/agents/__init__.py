@@ -49,8 +49,6 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.recovery import pieces
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["AGENTS", "Agent", "FirstLines", "agent_of_lines"]
-
 _LINES_TRIED: Final = 50
 """Number of lines that tell an agent: some before the first message tell nothing, or are damaged."""
 _FEW_LINES: Final = 4

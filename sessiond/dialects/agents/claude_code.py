@@ -45,8 +45,6 @@ from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.times import rfc3339
 
-__all__ = ["ClaudeCodeReading", "is_bookkeeping", "is_claude_code"]
-
 _AGENT: Final[AgentFormatName] = "claude-code"
 _FACTS: Final = ("version", "gitBranch", "entrypoint", "agentId", "forkedFrom")
 _KINDS: Final = ("", "user", "assistant", "system", "attachment")

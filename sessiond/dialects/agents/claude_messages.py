@@ -14,18 +14,6 @@ from sessiond.dialects.lenient_json import array, items, join, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = [
-    "BOUNDARY",
-    "OUTPUT_FILE",
-    "Told",
-    "boundary_in",
-    "custom_type",
-    "is_queued",
-    "said_in",
-    "with_output_file",
-    "word_for",
-]
-
 BOUNDARY: Final = "system.compact_boundary"
 OUTPUT_FILE: Final = "outputFile"
 """Member of a result of which the message has only a part: the name of the file with all of it."""

@@ -22,8 +22,6 @@ from msgspec import Struct
 
 from sessiond.dialects.agents.tables.ids import IdTable
 
-__all__ = ["Boundary", "ClaudeTree", "Kept", "Place", "TreeLine"]
-
 _MISSING: Final = -1
 _NO_GROUP: Final = 0
 

@@ -41,8 +41,6 @@ from sessiond.model.entries import (
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["AGENT", "INJECTED", "CodexReading", "is_codex"]
-
 AGENT: Final[AgentFormatName] = "codex"
 INJECTED: Final = "codex.injected"
 """Type of a `custom_message` that Codex itself put in front of the user's words."""

@@ -20,8 +20,6 @@ from sessiond.limits import CODEX_PROMPTS_BYTES_MAX
 from sessiond.model.entries import Compaction
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["Prompts", "compaction_of"]
-
 
 class _Scope(Struct):
     """The prompts of the context since a line, and how many of them are no longer kept."""

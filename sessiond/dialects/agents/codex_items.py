@@ -18,8 +18,6 @@ from sessiond.dialects.payload import read_message
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["ITEMS", "is_injected", "message_of", "said_by_user", "usage_of"]
-
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 ITEMS: Final = _CALLS | _OUTPUTS | {"message", "reasoning"}

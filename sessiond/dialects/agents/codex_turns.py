@@ -10,8 +10,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Turn", "Turns", "is_older"]
-
 _UUID_CHARS: Final = 36
 _VERSION_AT: Final = 14
 

@@ -42,8 +42,6 @@ from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["COPY", "GeminiCliReading", "document_lines", "is_gemini_cli"]
-
 AGENT: Final[AgentFormatName] = "gemini-cli"
 COPY: Final = "copy."
 """Beginning of the type of a record whose line repeats a message."""

@@ -20,8 +20,6 @@ from sessiond.model.digests import sha256_hex
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["chosen", "digest_of", "message_of", "split"]
-
 # What the program sends along or asks itself; the model's history is made without these.
 _COMMANDS: Final = ("/", "?", "<session_context>", "<hook_context>")
 # A call in one of these states will have a result in a later version of its message.

@@ -14,8 +14,6 @@ from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["ChatList", "ListedMessage", "Replaced", "as_known", "is_same", "listed", "native"]
-
 
 class ListedMessage(Struct):
     """A message on the list. `above` is the leaf before the message, `leaf` its newest entry."""

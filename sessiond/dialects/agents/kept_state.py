@@ -10,8 +10,6 @@ import pickle
 from io import BytesIO
 from typing import Any, Final
 
-__all__ = ["kept_state", "state_of"]
-
 _PROTOCOL: Final = 5
 _OWN: Final = "sessiond.dialects.agents."
 _OTHERS: Final = frozenset(

@@ -44,8 +44,6 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
 
-__all__ = ["AGENT", "OpencodeReading", "is_made_title"]
-
 AGENT: Final[AgentFormatName] = "opencode"
 _FACTS: Final = ("version", "slug", "project_id", "agent", "fork_session_id", "fork_message_id")
 _NO_TITLES: Final = ("New session - ", "Child session - ")

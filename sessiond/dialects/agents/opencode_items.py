@@ -22,8 +22,6 @@ from sessiond.dialects.usage import usage_in
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["ASKED", "is_synthetic", "kept_from", "message_of", "row_message", "usage_of"]
-
 ASKED: Final = "What did we do so far?"
 """The words for which opencode asks a model when a talk is to be compacted."""
 _TASK: Final = "The following tool was executed by the user"

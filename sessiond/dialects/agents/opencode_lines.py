@@ -25,19 +25,6 @@ from msgspec import Raw, Struct, structs
 from sessiond.dialects.agents.source_line import member, truth
 from sessiond.dialects.lenient_json import array, is_null, join, lenient, text
 
-__all__ = [
-    "StoredMessage",
-    "StoredPart",
-    "has_ended",
-    "is_answer",
-    "lines_of",
-    "revert_in",
-    "revert_lines",
-    "session_line",
-    "session_lines",
-    "settled",
-]
-
 _RUNNING: Final = frozenset({"running", "streaming", "pending"})
 
 

@@ -20,18 +20,6 @@ from sessiond.model.formats import AgentFormatName
 from sessiond.model.ids import is_new_entry_id
 from sessiond.model.usage import Usage
 
-__all__ = [
-    "BRIDGE",
-    "DAMAGE",
-    "USAGE_RECORD",
-    "EntryIds",
-    "Times",
-    "native_entry",
-    "native_line",
-    "record_of",
-    "usage_record",
-]
-
 USAGE_RECORD: Final = "usage"
 """Type of a record that states tokens: its field `usage` counts for the session."""
 

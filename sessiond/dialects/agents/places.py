@@ -12,15 +12,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = [
-    "AGENT_PLACES",
-    "DATABASE_SUFFIX",
-    "FOLDERS_OF_AGENTS",
-    "AgentPlaces",
-    "agent_places",
-    "preference",
-]
-
 Environ = Mapping[str, str]
 Parts = tuple[str, ...]
 

@@ -17,8 +17,6 @@ from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["Links", "Origin", "Reading"]
-
 
 class Origin(Struct):
     """Facts of the source: the agent's name, its id of the session, and what its first lines state."""

@@ -14,18 +14,6 @@ from sessiond.dialects.native.compose import compose
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = [
-    "REQUEST_TOKENS",
-    "OpenCalls",
-    "StatedUsage",
-    "as_all",
-    "beyond",
-    "calls_in",
-    "joined",
-    "named",
-    "one_message",
-]
-
 REQUEST_TOKENS: Final = "requestTokens"
 """Member of a later part of an answer: the tokens of the whole request."""
 

@@ -16,9 +16,6 @@ from sessiond.dialects.lenient_json import fields, lenient, require_text, text
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 from sessiond.model.times import rfc3339
 
-__all__ = ["SourceLine", "count_in", "decoded", "member", "source_line", "truth"]
-
-
 T = TypeVar("T", bound=Struct)
 
 _string: Final = typed.decoder(str)

@@ -26,8 +26,6 @@ from sessiond.limits import AGENT_HELD_BYTES_MAX
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.times import rfc3339
 
-__all__ = ["Taken", "Transcript"]
-
 _NONE_BEHIND: Final[tuple[bytes, ...]] = ()
 
 

@@ -38,8 +38,6 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
-__all__ = ["AgentDialect", "arranged", "exchange"]
-
 _RULES: Final = structs.replace(
     NATIVE.rules,
     records=NATIVE.rules.records | {Kind.OPAQUE},

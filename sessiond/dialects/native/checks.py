@@ -28,8 +28,6 @@ from sessiond.model.entries import (
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.settings import CompactionSettings
 
-__all__ = ["RESULT_ROLES", "check", "require_message", "require_own_names"]
-
 RESULT_ROLES: Final = ("tool", "toolResult", "tool_result")
 
 

@@ -11,8 +11,6 @@ from msgspec import Raw
 from sessiond.dialects.compose import result_members, results_in, tagged, tagged_usage
 from sessiond.model.parsed_message import Block, ParsedMessage
 
-__all__ = ["compose"]
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 

@@ -20,8 +20,6 @@ from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.lenient_json import fields, items, join, text
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
-__all__ = ["message_of", "messages_of"]
-
 _ROLE: Final[dict[int, Raw]] = {
     Kind.CUSTOM_MESSAGE: Raw(b'"custom"'),
     Kind.BRANCH_SUMMARY: Raw(b'"branch_summary"'),

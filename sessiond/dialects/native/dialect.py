@@ -32,8 +32,6 @@ from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind, MessageFacts, MessageRun, Row, Rules
 
-__all__ = ["NATIVE", "Native"]
-
 _ENVELOPE_FIELDS: Final = ("id", "parent_id", "timestamp", "head", "atom", "atom_of")
 _ENVELOPE: Final = frozenset({"type", *_ENVELOPE_FIELDS})
 _NAMES: Final = Names("parent_id", "first_kept_entry_id", ("target_id", "from_id"))

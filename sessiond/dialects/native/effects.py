@@ -26,8 +26,6 @@ from sessiond.model.entries import (
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, LeafEffect
 from sessiond.model.working.annotations import custom_effect
 
-__all__ = ["effect_of_entry", "effect_of_fields"]
-
 _TEXT_FACTS: Final = (
     "name",
     "auto_title",

@@ -22,16 +22,6 @@ from sessiond.model.entries import Header
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import rfc3339
 
-__all__ = [
-    "HEADER_VERSION",
-    "OPERATORS_OLD_PARENTS",
-    "decode",
-    "encode",
-    "header_fields",
-    "header_version",
-    "is_native",
-]
-
 HEADER_VERSION: Final = 1
 OPERATORS_OLD_PARENTS: Final = ("parent_session_path", "parent_session_file")
 """Members of headers that an older Operator wrote, and that no native header has."""

@@ -36,8 +36,6 @@ from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.row import KIND_OF_TYPE, Kind, MessageFacts, ModelName, Row
 from sessiond.model.usage import Usage
 
-__all__ = ["KIND_OF_ROLE", "message_lines", "plain", "row", "row_of"]
-
 # Plain ints: an IntEnum member costs an attribute look-up a line.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)

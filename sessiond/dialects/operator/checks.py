@@ -28,8 +28,6 @@ from sessiond.model.entries import (
 )
 from sessiond.model.times import rfc3339
 
-__all__ = ["ROLES", "check"]
-
 _FILE: Final = "an Operator file"
 ROLES: Final = (
     "system",

@@ -13,8 +13,6 @@ from sessiond.model.digests import sha256_hex
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["compose"]
-
 _ROLE: Final = {
     "user": "user",
     "assistant": "assistant",

@@ -20,8 +20,6 @@ from sessiond.dialects.lenient_json import fields, is_null, join, text
 from sessiond.dialects.native.context import message_of
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
-__all__ = ["messages_of"]
-
 _NO_BLOCKS: Final = Raw(b"[]")
 _NULL: Final = Raw(b"null")
 

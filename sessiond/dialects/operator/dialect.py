@@ -44,8 +44,6 @@ from sessiond.model.row import (
     Rules,
 )
 
-__all__ = ["OPERATOR", "Operator"]
-
 _RULES: Final = Rules(
     records=frozenset({Kind.LEAF}),
     moves="leaf",

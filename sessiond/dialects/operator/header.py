@@ -28,8 +28,6 @@ from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.model.entries import Header
 from sessiond.model.times import unix_ms
 
-__all__ = ["CURRENT_VERSION", "LIST_VERSION", "decode", "encode", "members_of", "seconds"]
-
 CURRENT_VERSION: Final = 3
 LIST_VERSION: Final = 0
 """The version that sessiond gives to the oldest files, which state none: lists of messages."""

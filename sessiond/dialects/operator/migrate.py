@@ -24,8 +24,6 @@ from sessiond.dialects.payload import read_message
 from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.model.digests import sha256_hex
 
-__all__ = ["OperatorUpgrade", "upgrade_of"]
-
 _ID_CHARS: Final = 8
 _TYPES: Final = {
     "llm": "message",

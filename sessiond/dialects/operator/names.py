@@ -41,8 +41,6 @@ from sessiond.model.entries import (
     ThinkingLevelChange,
 )
 
-__all__ = ["encode", "placed", "wire"]
-
 # Operator's spelling of "before the first entry" in a branch summary.
 _ROOT: Final = "root"
 

@@ -27,8 +27,6 @@ from sessiond.model.entries import (
     SessionInfoEntry,
 )
 
-__all__ = ["check"]
-
 _FILE: Final = "a pi file"
 # The roles that pi stores. pi generates branchSummary and compactionSummary messages itself.
 _CONTENT: Final = {

@@ -17,8 +17,6 @@ from sessiond.dialects.compose import (
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.times import unix_ms
 
-__all__ = ["compose"]
-
 
 def compose(message: ParsedMessage, timestamp: str) -> list[Raw]:
     """Return the messages; a message for each tool result."""

@@ -20,8 +20,6 @@ from sessiond.dialects.native.context import message_of
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.model.times import unix_ms
 
-__all__ = ["messages_of"]
-
 _EMPTY_CONTENT: Final = {
     "user": b"[]",
     "assistant": b"[]",

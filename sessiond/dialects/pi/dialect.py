@@ -58,8 +58,6 @@ from sessiond.model.row import (
 from sessiond.model.usage import Usage
 from sessiond.model.working.annotations import custom_effect
 
-__all__ = ["PI", "Pi"]
-
 _RULES: Final = Rules(
     records=frozenset(),
     moves="custom",

@@ -22,8 +22,6 @@ from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339
 
-__all__ = ["decode", "encode"]
-
 
 def decode(line: bytes) -> Header:
     """Return the header of a file of any version. Raises BadHeader."""

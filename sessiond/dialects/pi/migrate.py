@@ -22,8 +22,6 @@ from sessiond.dialects.native.header import header_fields, header_version
 from sessiond.model.digests import sha256_hex
 from sessiond.model.integers import IntegerDecoder
 
-__all__ = ["CURRENT_VERSION", "PiUpgrade", "upgrade_of"]
-
 CURRENT_VERSION: Final = 3
 _ID_CHARS: Final = 8
 _ID_TRIES: Final = 100

@@ -30,8 +30,6 @@ from sessiond.model.entries import (
 from sessiond.model.row import KIND_OF_TYPE, Kind
 from sessiond.model.times import rfc3339
 
-__all__ = ["KIND_OF_PI_TYPE", "PI_NAMES", "ROOT", "TAKEN", "encode", "wire"]
-
 # pi's spelling of "before the first entry" in a branch summary.
 ROOT: Final = "root"
 

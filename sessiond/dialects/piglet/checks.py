@@ -31,8 +31,6 @@ from sessiond.model.entries import (
     SessionInfoEntry,
 )
 
-__all__ = ["INFO_FIELDS", "LINE_BYTES", "check", "require_line"]
-
 _FILE: Final = "a piglet file"
 LINE_BYTES: Final = 10 * 1024 * 1024
 """Length of a line with which piglet refuses the whole file."""

@@ -13,8 +13,6 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["compose"]
-
 _encode: Final = msgspec.json.Encoder().encode
 
 

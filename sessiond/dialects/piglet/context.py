@@ -16,8 +16,6 @@ from sessiond.dialects.piglet.names import replacement_in
 from sessiond.dialects.piglet.spelling import ROLE_OF_TYPE, message_of_data
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
-__all__ = ["messages_of"]
-
 
 def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
     """Return the messages of these entries, in order."""

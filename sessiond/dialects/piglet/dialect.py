@@ -33,8 +33,6 @@ from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import InfoEffect, Kind, Row, Rules
 
-__all__ = ["PIGLET", "Piglet"]
-
 _RULES: Final = Rules(
     records=frozenset({Kind.INFO}),
     moves="branch_summary",

@@ -24,8 +24,6 @@ from sessiond.dialects.piglet.spelling import escaped, is_object
 from sessiond.model.entries import Header
 from sessiond.model.times import is_rfc3339, rfc3339
 
-__all__ = ["META", "copied", "decode", "encode", "lineage_in", "link_of"]
-
 META: Final = "meta"
 VERSION: Final = 1
 """Version of a file, which no line of the file states."""

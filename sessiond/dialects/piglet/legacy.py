@@ -22,8 +22,6 @@ from sessiond.dialects.lenient_json import fields, is_null, join, text
 from sessiond.dialects.piglet.header import META
 from sessiond.dialects.piglet.spelling import require_time
 
-__all__ = ["PigletUpgrade"]
-
 
 class _Line(Struct, gc=False):
     """The members of a usual line that tell its place."""

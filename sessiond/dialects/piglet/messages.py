@@ -16,8 +16,6 @@ from sessiond import typed
 from sessiond.errors import EntryInvalid
 from sessiond.model.times import is_rfc3339
 
-__all__ = ["require_shape"]
-
 _Text = str | None
 
 

@@ -21,8 +21,6 @@ from sessiond.dialects.piglet.spelling import is_object
 from sessiond.model.digests import sha256_hex
 from sessiond.model.entries import Header, SessionInfoEntry
 
-__all__ = ["FACTS", "OWN_ID", "data_of_info", "facts_of", "id_of", "lineage_of_facts"]
-
 OWN_ID: Final = "entryId"
 _ID_CHARS: Final = 16
 FACTS: Final = frozenset({"id", "cwd", "model", "createdAt", "title", "lineage"})

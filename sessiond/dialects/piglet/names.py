@@ -38,16 +38,6 @@ from sessiond.dialects.piglet.spelling import (
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES
 
-__all__ = [
-    "CUSTOM_MESSAGE",
-    "KNOWN_TYPES",
-    "MODEL",
-    "THINKING",
-    "members_of",
-    "replacement_in",
-    "wire",
-]
-
 CUSTOM_MESSAGE: Final = "custom_message"
 """The custom type of a message that names none, as piglet writes no other."""
 MODEL: Final = "sessiond.model_change"

@@ -28,8 +28,6 @@ from sessiond.dialects.piglet.meta import OWN_ID
 from sessiond.dialects.piglet.spelling import escaped, is_object
 from sessiond.model.entries import Header
 
-__all__ = ["placed", "restated"]
-
 _REFERENCES: Final = {"branch_summary": "fromId", "label": "targetId"}
 _encode: Final = msgspec.json.Encoder().encode
 

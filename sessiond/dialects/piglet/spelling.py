@@ -19,17 +19,6 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, join, text
 from sessiond.model.times import is_rfc3339
 
-__all__ = [
-    "ROLE_OF_TYPE",
-    "TYPE_OF_ROLE",
-    "ZERO_TIME",
-    "data_of_message",
-    "escaped",
-    "is_object",
-    "message_of_data",
-    "require_time",
-]
-
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 """Time that stands for no time in Go."""
 

@@ -20,8 +20,6 @@ from sessiond.model.row import Kind
 from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
 
-__all__ = ["message_lines"]
-
 _KIND_OF_TYPE: Final = {
     "user": int(Kind.USER),
     "assistant": int(Kind.ASSISTANT),

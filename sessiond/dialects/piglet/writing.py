@@ -35,8 +35,6 @@ from sessiond.model.entries import (
     ThinkingLevelChange,
 )
 
-__all__ = ["encode"]
-
 _encode: Final = msgspec.json.Encoder().encode
 _Members = dict[str, Any]
 

@@ -40,8 +40,6 @@ from sessiond.model.entries import (
 )
 from sessiond.model.times import is_rfc3339
 
-__all__ = ["check", "check_size"]
-
 _FILE: Final = "a sharur file"
 _ROLES: Final = ("assistant", "system", "tool", "user")
 _TEXTS: Final = frozenset(

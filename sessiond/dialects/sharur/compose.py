@@ -21,8 +21,6 @@ from sessiond.dialects.lenient_json import fields, text
 from sessiond.dialects.sharur.values import ZERO_TIME, go_time
 from sessiond.model.parsed_message import Block, ParsedMessage
 
-__all__ = ["compose"]
-
 _FAILED: Final = "Error: "
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 

@@ -23,8 +23,6 @@ from sessiond.dialects.sharur.values import ZERO_TIME, go_json
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
-__all__ = ["NOTICE_ROLE", "SUMMARY_ROLE", "listed_files", "messages_of"]
-
 SUMMARY_ROLE: Final = "success"
 NOTICE_ROLE: Final = "compaction"
 # The lists of files behind a summary, as sharur writes them.

@@ -37,8 +37,6 @@ from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
 
-__all__ = ["SHARUR", "Sharur"]
-
 _RULES: Final = Rules(
     records=frozenset(),
     moves="custom",

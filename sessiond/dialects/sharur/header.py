@@ -39,19 +39,6 @@ from sessiond.dialects.sharur.values import go_json, go_time
 from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.model.entries import Header
 
-__all__ = [
-    "FLAT_VERSION",
-    "VERSION",
-    "copied",
-    "decode",
-    "encode",
-    "header_ids",
-    "is_flat",
-    "settings_read",
-    "settings_written",
-    "upgraded",
-]
-
 VERSION: Final = 3
 _NOT_SHARUR: Final = "is no session header"
 FLAT_VERSION: Final = 1

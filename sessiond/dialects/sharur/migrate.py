@@ -28,8 +28,6 @@ from sessiond.dialects.sharur.values import go_json, is_zero_time
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import as_uuid
 
-__all__ = ["SharurUpgrade", "flat_line", "upgrade_of"]
-
 OWN_ID: Final = "entryId"
 """The member in which sessiond keeps the id of a message that it appended."""
 _SAID: Final = frozenset({"role", "content"})

@@ -36,8 +36,6 @@ from sessiond.model.entries import (
 )
 from sessiond.model.row import KIND_OF_TYPE, Kind
 
-__all__ = ["KIND_OF_SHARUR_TYPE", "MEMBERS", "TAKEN", "encode", "type_of", "wire"]
-
 # sharur knows no `leaf` record: such a line of another program is an unknown record to it.
 KIND_OF_SHARUR_TYPE: Final[dict[str, Kind]] = {
     word: kind for word, kind in KIND_OF_TYPE.items() if word != "leaf"

@@ -9,8 +9,6 @@ from msgspec import Raw
 
 from sessiond.model.times import rfc3339
 
-__all__ = ["ZERO_TIME", "go_json", "go_time", "is_zero_time", "line_time"]
-
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 """Go's time that was never set; sharur writes it into a message without a time."""
 

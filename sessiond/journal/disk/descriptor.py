@@ -17,8 +17,6 @@ from msgspec import Struct
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.lookup import is_same
 
-__all__ = ["Descriptor", "WrittenPiece", "close_quietly", "write_all"]
-
 
 def close_quietly(files: Files, fd: int) -> None:
     """Close a descriptor, ignoring errors: a failed close closes too, and the data is synced."""

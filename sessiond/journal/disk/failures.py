@@ -9,8 +9,6 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.visible import printable
 
-__all__ = ["explained", "is_silence", "storage_error", "telling"]
-
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
     """Return the StorageError for an OSError.

@@ -21,8 +21,6 @@ from typing import Final, Protocol, TypeVar
 
 from sessiond.system import SYSTEM
 
-__all__ = ["FileStat", "Files", "Reads", "storable"]
-
 T = TypeVar("T")
 _COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
 

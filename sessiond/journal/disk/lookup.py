@@ -8,8 +8,6 @@ from pathlib import Path
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files, FileStat
 
-__all__ = ["has_file", "is_regular", "is_same", "is_taken"]
-
 
 def is_taken(files: Files, path: Path) -> bool:
     """Return whether the name is taken, even by a dangling link. Raises OSError."""

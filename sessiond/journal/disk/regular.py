@@ -13,8 +13,6 @@ from pathlib import Path
 
 from sessiond.journal.disk.files import Files, FileStat
 
-__all__ = ["check_regular", "open_regular"]
-
 
 def open_regular(
     files: Files, path: Path, found: FileStat | None = None, *, update: bool = False

@@ -10,8 +10,6 @@ from typing import Final
 
 from sessiond.limits import SAME_TIME_SECONDS
 
-__all__ = ["is_settled"]
-
 _SECOND_NS: Final = 1_000_000_000
 # Tick of file systems that count whole seconds, or every second one.
 _COARSE_SECONDS: Final = 2.0

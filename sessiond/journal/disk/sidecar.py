@@ -19,10 +19,8 @@ from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
 from sessiond.limits import SIDECAR_LOOK_SECONDS, SIDECAR_WAIT_SECONDS
-from sessiond.system import NAME_BYTES_MAX
+from sessiond.system.base import NAME_BYTES_MAX
 from sessiond.visible import printable
-
-__all__ = ["SidecarLock"]
 
 _SUFFIX: Final = ".lock"
 

@@ -30,16 +30,6 @@ from sessiond.limits import START_SECONDS
 from sessiond.model.times import unix_ms
 from sessiond.system import SYSTEM
 
-__all__ = [
-    "Holder",
-    "doubt_in",
-    "holders",
-    "may_live",
-    "read_holder",
-    "record_of",
-    "write_record",
-]
-
 _AWAY: Final = "a daemon on another machine or in another container"
 # A path has at most 4096 bytes.
 _RECORD_BYTES_MAX: Final = 8192

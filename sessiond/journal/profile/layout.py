@@ -50,9 +50,7 @@ from sessiond.journal.profile.names import (
     trashed_id,
 )
 from sessiond.model.ids import is_session_id
-from sessiond.system import NAME_BYTES_MAX
-
-__all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "is_profile"]
+from sessiond.system.base import NAME_BYTES_MAX
 
 DEFAULT_PROFILE: Final = "default"
 _INDEX: Final = ".index"

@@ -31,15 +31,6 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.model.times import rfc3339
 from sessiond.system import SYSTEM
 
-__all__ = [
-    "DaemonLock",
-    "FileLock",
-    "Held",
-    "lock_daemon",
-    "own_session",
-    "owned",
-]
-
 _TOKEN_BYTES: Final = 64
 # The errors of file systems without locks.
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})

@@ -24,9 +24,7 @@ from sessiond.journal.disk.lookup import has_file, is_taken
 from sessiond.journal.profile.lock import FileLock
 from sessiond.journal.profile.names import unfinished_name
 from sessiond.limits import SYNC_STEP_BYTES
-from sessiond.system import RENAME_UNSUPPORTED
-
-__all__ = ["NO_LINKS", "fill", "give_name", "make_file", "move", "remove_own", "write_unfinished"]
+from sessiond.system.base import RENAME_UNSUPPORTED
 
 # The errors of file systems that cannot give one file two names.
 NO_LINKS: Final = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})

@@ -36,32 +36,7 @@ from typing import Final
 
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import is_namespace, is_session_id
-from sessiond.system import NAME_BYTES_MAX
-
-__all__ = [
-    "SUFFIX",
-    "aside_name",
-    "document_name",
-    "draft_id_in",
-    "from_elsewhere",
-    "id_in_name",
-    "is_copy_in_trash",
-    "is_origin",
-    "is_session_in_trash",
-    "is_unfinished",
-    "is_unfinished_key",
-    "namespace_aside",
-    "namespace_in",
-    "note_id_in",
-    "note_name",
-    "torn_end_name",
-    "torn_ending",
-    "trashed_id",
-    "unfinished_key_name",
-    "unfinished_name",
-    "with_ending",
-    "without_number",
-]
+from sessiond.system.base import NAME_BYTES_MAX
 
 SUFFIX: Final = ".jsonl"
 # Leaves room for the longest ending, .before-repair-<stamp>, and for a number.

@@ -14,8 +14,6 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.making import give_name, remove_own, write_unfinished
 from sessiond.journal.scanning import chunks_of
 
-__all__ = ["carry", "copy"]
-
 
 def carry(files: Files, path: Path, place: Path) -> None:
     """Move a file to another device. Raises OSError."""

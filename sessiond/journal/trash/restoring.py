@@ -34,8 +34,6 @@ from sessiond.journal.profile.names import (
 from sessiond.journal.trash.carrying import carry
 from sessiond.visible import printable
 
-__all__ = ["Restoring", "Trashed"]
-
 # A path has at most 4096 bytes.
 _NOTE_BYTES_MAX: Final = 8192
 

@@ -24,8 +24,6 @@ from sessiond.journal.profile.making import NO_LINKS, give_name, move, write_unf
 from sessiond.journal.profile.names import torn_ending, with_ending, without_number
 from sessiond.journal.trash.carrying import carry, copy
 
-__all__ = ["Trash"]
-
 _ORIGIN: Final = ".origin"
 
 

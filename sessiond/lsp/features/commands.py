@@ -26,8 +26,6 @@ from sessiond_client import RpcError, SessiondClientError
 from sessiond_client.errors import Unanswered
 from sessiond_client.options import CompactOptions
 
-__all__ = ["COMMANDS", "Command", "run"]
-
 _MOVE: Final = "Move main here"
 _NEW: Final = "New head here"
 _CLEAR: Final = "Clear the label"

@@ -22,8 +22,6 @@ from sessiond.lsp.text.text import Text
 from sessiond.lsp.window import Window
 from sessiond_client import Client
 
-__all__ = ["Desk", "Refusal", "View"]
-
 _NAME_CHARS_MAX: Final = 100
 
 

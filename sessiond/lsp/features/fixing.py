@@ -18,8 +18,6 @@ from sessiond.lsp.findings import MISSING_RESULT
 from sessiond.lsp.places import Row
 from sessiond.visible import counted, repaired
 
-__all__ = ["OPTIONS", "answer", "fixes", "repair"]
-
 OPTIONS: Final = types.CodeActionOptions(
     code_action_kinds=[types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor]
 )

@@ -25,8 +25,6 @@ from sessiond.lsp.outline import OPENERS
 from sessiond.lsp.places import Places, Row
 from sessiond_client import SessiondClientError
 
-__all__ = ["Fold", "answer", "folds"]
-
 
 class Fold(Struct, frozen=True):
     """A range of lines, both included; `compacted` for lines that a compaction replaced."""

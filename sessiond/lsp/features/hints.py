@@ -22,8 +22,6 @@ from sessiond.scripts import QUARTERS_PER_TOKEN, quarters
 from sessiond.visible import counted
 from sessiond_client import SessiondClientError
 
-__all__ = ["answer", "estimate", "hints", "tokens"]
-
 _IMAGE_TOKENS: Final = 1_200
 _IMAGES: Final = ("image", "image_url")
 _PAGES_MAX: Final = 4

@@ -13,8 +13,6 @@ from sessiond.limits import LENS_ENTRIES_MAX
 from sessiond.lsp.features.desk import Desk, View
 from sessiond.lsp.features.offers import commands_of, first_compactable
 
-__all__ = ["answer", "lenses"]
-
 
 async def answer(desk: Desk, params: types.CodeLensParams) -> list[types.CodeLens] | None:
     """Return the lenses of a document."""

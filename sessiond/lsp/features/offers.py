@@ -16,8 +16,6 @@ from sessiond.lsp.features.desk import View
 from sessiond.lsp.outline import one_line
 from sessiond.lsp.places import Row
 
-__all__ = ["BRANCH", "COMPACT", "CONTEXT", "LABEL", "REPAIR", "commands_of", "first_compactable"]
-
 BRANCH: Final = "sessiond.branch"
 LABEL: Final = "sessiond.label"
 CONTEXT: Final = "sessiond.context"

@@ -18,8 +18,6 @@ from sessiond.lsp.features.words import NamedId, named_ids
 from sessiond.lsp.shapes import location
 from sessiond.lsp.text.text import Position
 
-__all__ = ["answer", "references_to"]
-
 
 async def answer(desk: Desk, params: types.ReferenceParams) -> list[types.Location] | None:
     """Return the places that refer to the entry under the cursor, or to the entry of the line."""

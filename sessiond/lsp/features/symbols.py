@@ -24,8 +24,6 @@ from sessiond_client import Client, SessiondClientError
 from sessiond_client.errors import Unanswered
 from sessiond_client.results import Hit, SessionInfo
 
-__all__ = ["OPTIONS", "Found", "answer", "symbol"]
-
 OPTIONS: Final = types.WorkspaceSymbolOptions(work_done_progress=True)
 _LOOKS_AT_ONCE: Final = 8
 

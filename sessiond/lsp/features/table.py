@@ -10,8 +10,6 @@ from lsprotocol import types
 from sessiond.lsp.features import fixing, folding, hints, lenses, references, symbols, tokens
 from sessiond.lsp.features.desk import Desk
 
-__all__ = ["FEATURES", "Feature"]
-
 
 class Feature(NamedTuple):
     """A request that the server answers, and the options under which the editor is offered it."""

@@ -21,8 +21,6 @@ from sessiond.lsp.features.desk import Desk
 from sessiond.lsp.features.words import WordKind, words
 from sessiond.lsp.text.text import Encoding, Text
 
-__all__ = ["LEGEND", "answer_delta", "answer_full", "answer_range", "change", "encoded"]
-
 _KINDS: Final[Mapping[WordKind, types.SemanticTokenTypes]] = {
     WordKind.TYPE: types.SemanticTokenTypes.Type,
     WordKind.ROLE: types.SemanticTokenTypes.Keyword,

@@ -15,8 +15,6 @@ import msgspec
 
 from sessiond import typed
 
-__all__ = ["NamedId", "Word", "WordKind", "named_ids", "words"]
-
 # A string, or a bracket; text between them is skipped. A torn line ends within its string.
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|[{}\[\]]')
 _COLON: Final = re.compile(r"\s*:\s*")

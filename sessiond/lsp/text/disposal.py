@@ -10,8 +10,6 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-__all__ = ["free_in_thread"]
-
 
 def free_in_thread(outdated: list[Any]) -> None:
     """Empty a list in a thread, which frees each object that only the list holds.

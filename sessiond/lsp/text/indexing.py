@@ -17,8 +17,6 @@ from sessiond.lsp.text.disposal import free_in_thread
 from sessiond.lsp.text.lines import Index, LineFacts, facts_of
 from sessiond.lsp.text.text import Edit, Text
 
-__all__ = ["WAITING_MAX", "LiveIndex"]
-
 # An edit within both bounds is followed at once, which takes a few milliseconds.
 _SHORT_LINES: Final = 1_000
 _SHORT_CHARS: Final = 256 * 1024

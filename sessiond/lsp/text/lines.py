@@ -16,17 +16,6 @@ from msgspec import Struct
 from sessiond import typed
 from sessiond.lsp.text.runs import Run, Runs
 
-__all__ = [
-    "PIECE_CHARS",
-    "Index",
-    "LineFacts",
-    "Reference",
-    "facts_of",
-    "own_id",
-    "read_line",
-    "references",
-]
-
 # The beginning of a string, or a bracket; text between them is skipped.
 _TOKEN: Final = re.compile(r'["{}\[\]]')
 _WITHIN_STRING: Final = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)

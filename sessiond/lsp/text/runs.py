@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
-__all__ = ["RUN_ITEMS_MAX", "Exchange", "Run", "Runs"]
-
 RUN_ITEMS_MAX: Final = 512
 # A run below this part of the size is joined with the next, so that deletions leave no crumbs.
 _SMALL_PART: Final = 4

@@ -17,8 +17,6 @@ from msgspec import Struct
 from sessiond.lsp.text.disposal import free_in_thread
 from sessiond.lsp.text.runs import Runs
 
-__all__ = ["Edit", "Encoding", "Position", "Splitter", "Text", "joined", "split"]
-
 _LINE_ENDS: Final = ("\r", "\n")
 # Lines that an edit removes; more of them are freed by a thread.
 _FREED_AT_ONCE_MAX: Final = 1_000

@@ -27,8 +27,6 @@ from sessiond.lsp.findings import (
 from sessiond.lsp.text.text import Text
 from sessiond_client import Client, RpcError, SessiondClientError
 
-__all__ = ["REST_PER_CHECK", "Check", "Publish", "show_refusal"]
-
 # A check reads the whole file, so checks get at most a fifth of the time.
 REST_PER_CHECK: Final = 4
 _DEBOUNCE_SECONDS: Final = 0.2

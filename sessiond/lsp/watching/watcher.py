@@ -22,8 +22,6 @@ from sessiond.lsp.document import Document
 from sessiond.lsp.watching.checking import REST_PER_CHECK, Check, Publish, show_refusal
 from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription, Timeout
 
-__all__ = ["watch"]
-
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
 _LET_GO_LOOKS: Final = 20

@@ -6,10 +6,8 @@ from typing import Any, Final
 
 from sessiond.errors import Draining, PermissionDenied
 from sessiond.limits import RETRY_AFTER_MS
-from sessiond.methods._shared.common import Client, Method
-from sessiond.service.client import Access
-
-__all__ = ["allow", "require_access"]
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Access, Client
 
 _REFUSED_WHILE_DRAINING: Final = ("session/", "state/", "secret/")
 _RANK: Final = {"status": 0, "read": 1, "write": 2}

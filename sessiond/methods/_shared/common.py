@@ -17,41 +17,17 @@ from sessiond.limits import (
     PATH_BYTES_MAX,
     RESULT_BYTES_MAX,
 )
-from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import utc_time
-from sessiond.rpc.dispatch import Call, Method
+from sessiond.rpc.calls import Call
 from sessiond.rpc.params import Params, invalid_params
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.client import Client
 from sessiond.session.draft import Draft
-
-__all__ = [
-    "ASSIGNED",
-    "DEFERRED",
-    "SENT_TYPES",
-    "Call",
-    "Client",
-    "Empty",
-    "Method",
-    "Params",
-    "SessionParams",
-    "act",
-    "ask",
-    "ask_in_turn",
-    "encode",
-    "page_limit",
-    "parse_entry",
-    "raw",
-    "require_path",
-    "require_result_fits",
-    "require_time",
-    "submit",
-]
 
 
 class SessionParams(Params):

@@ -25,8 +25,6 @@ from sessiond.service.context.view_cache import Viewed, shared
 from sessiond.session.providers.shapes import STORED, View
 from sessiond.session.settings import Settings
 
-__all__ = ["ContextQuestion", "Known"]
-
 # Room for what stands around the messages of an answer; a source costs an id and its quotes.
 _FRAME_BYTES: Final = 64 * 1024
 _SOURCE_BYTES: Final = 72

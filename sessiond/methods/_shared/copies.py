@@ -10,9 +10,12 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams, PlanStale
-from sessiond.methods._shared.common import DEFERRED, Call, Client, ask, require_path
+from sessiond.methods._shared.common import ask, require_path
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import MAIN
+from sessiond.rpc.calls import Call
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
@@ -20,19 +23,6 @@ from sessiond.service.sources.agents.joining import agent_of
 from sessiond.service.sources.dry_run import rehearse
 from sessiond.service.store.refusals import id_is_taken
 from sessiond.service.store.roots import RootOfCopy
-
-__all__ = [
-    "NOT_WRITTEN",
-    "CopyResult",
-    "ask_both",
-    "copy_deps",
-    "copy_from",
-    "make_copy",
-    "own_dialect",
-    "require_same_log",
-    "require_two",
-    "root_of_copy",
-]
 
 NOT_WRITTEN: Final = "(not written yet)"
 """Text in a dry run for which no writer of summaries is asked."""

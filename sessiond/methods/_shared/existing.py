@@ -24,8 +24,6 @@ from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.service import Service
 from sessiond.service.sources.importing import ImportedLines
 
-__all__ = ["Existing", "Reason", "existing"]
-
 Reason = Literal["id", "content"]
 NATIVE: Final = "native"
 _SAID: Final = CONTEXT_KINDS | {Kind.COMPACTION}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sessiond.catalog.finding import count_forks
 from sessiond.errors import StorageError
-from sessiond.methods._shared.common import Call, Client
-
-__all__ = ["fork_count"]
+from sessiond.rpc.calls import Call
+from sessiond.service.client import Client
 
 
 async def fork_count(client: Client, call: Call[Client], session_id: str) -> int | None:

@@ -20,8 +20,6 @@ from sessiond.model.ids import MAIN, HeadName
 from sessiond.session.append_request import Expected
 from sessiond.session.moves import Condition
 
-__all__ = ["MOVE_ERRORS", "LeaseId", "MoveParams", "Ttl"]
-
 Ttl = Annotated[int, Meta(ge=LEASE_TTL_MS_MIN, le=LEASE_TTL_MS_MAX)]
 LeaseId = Annotated[str, Meta(min_length=1, max_length=128)]
 MOVE_ERRORS: Final = (

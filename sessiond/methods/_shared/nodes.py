@@ -20,16 +20,6 @@ from sessiond.session.tree import TreeRow
 from sessiond.session.tree_layout import Gutter, RowPlace
 from sessiond.session.tree_part import ShownRow
 
-__all__ = [
-    "FlatNode",
-    "NestedNode",
-    "TreeNode",
-    "drawn",
-    "laid_out",
-    "layout_fields",
-    "read_nodes",
-]
-
 
 class TreeNode(Struct, frozen=True, kw_only=True):
     """Node of the tree; `preview` is its first words, `tokens_before` is a field of compactions.

@@ -14,16 +14,6 @@ from sessiond.model.digests import key_digest
 from sessiond.model.ids import MAIN
 from sessiond.session.index import Session
 
-__all__ = [
-    "AtEntryOrHead",
-    "cursor_numbers",
-    "cursor_of",
-    "head_leaf",
-    "leaf_of",
-    "other_cursor",
-    "proof_of",
-]
-
 _PROOF_DIGITS: Final = 12
 
 

@@ -12,14 +12,6 @@ from sessiond.methods._shared.common import encode
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = [
-    "children_are_near",
-    "details",
-    "entry_row",
-    "fitting",
-    "is_small",
-]
-
 
 def entry_row(opened: OpenSession, seq: int, line: bytes, more: bytes = b"") -> bytes:
     """Return `{"seq": …, "entry": …}` with `more` members at its end."""

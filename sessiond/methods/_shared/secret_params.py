@@ -24,8 +24,6 @@ from sessiond.errors import (
 )
 from sessiond.limits import SECRET_CHARS_MAX
 
-__all__ = ["SECRET_ERRORS", "plaintext_of", "value_of"]
-
 SECRET_ERRORS: Final[tuple[type[SessiondError], ...]] = (
     SecretKeyUnavailable,
     SecretCorrupt,

@@ -9,31 +9,21 @@ from msgspec import Meta, Struct
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict
 from sessiond.limits import PRUNE_DECISIONS, PRUNE_TOKENS
-from sessiond.methods._shared.common import DEFERRED, Call, Client, require_time
+from sessiond.methods._shared.common import require_time
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import derive_entry_ids
 from sessiond.model.times import TimeText
 from sessiond.model.working.entries import ArtifactSet, Decision, Rationale, StateText
+from sessiond.rpc.calls import Call
 from sessiond.service.actor.inbox import Command
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.state_info import StateInfo, state_of
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
 from sessiond.session.working.changes import PruneLimits, change
-
-__all__ = [
-    "STATE_ERRORS",
-    "Change",
-    "ChangeParams",
-    "Limit",
-    "SentDecision",
-    "StateResult",
-    "decision_of",
-    "limits_of",
-    "one_change",
-    "submit_change",
-]
 
 STATE_ERRORS: Final = (*MOVE_ERRORS, EntryInvalid, IdempotencyConflict)
 """Errors of every method that changes the state."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client
 from sessiond.methods._shared.with_hooks import consulted
 from sessiond.model.requests import BeforeSwitch, SwitchReason
-
-__all__ = ["before_switch", "leave", "notice"]
+from sessiond.rpc.calls import Call
+from sessiond.service.client import Client
 
 
 def before_switch(

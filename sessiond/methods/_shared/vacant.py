@@ -15,12 +15,12 @@ from sessiond.errors import (
     StorageError,
 )
 from sessiond.limits import RETRY_AFTER_MS
-from sessiond.methods._shared.common import DEFERRED, Call, Client
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.actor.internal_commands import look_again
-
-__all__ = ["VacantAct", "act_on_vacant"]
+from sessiond.service.client import Client
 
 
 class VacantAct(Struct, frozen=True):

@@ -9,25 +9,10 @@ from msgspec.structs import asdict
 
 from sessiond.errors import Draining, Overloaded, SessiondError, StorageError
 from sessiond.limits import STATE_TAGS_MAX, STATE_TTL_MS_MAX
-from sessiond.methods._shared.common import Params
 from sessiond.model.ids import Namespace, StateKey, Tag
 from sessiond.model.times import rfc3339
+from sessiond.rpc.params import Params
 from sessiond.state.document import ABSENT, Record
-
-__all__ = [
-    "NO_VALUE",
-    "STATE_ERRORS",
-    "ExpectedRevision",
-    "KeyRow",
-    "NamespaceParams",
-    "StateParams",
-    "StateRow",
-    "Tags",
-    "TtlMs",
-    "expiry_text",
-    "key_row",
-    "state_row",
-]
 
 STATE_ERRORS: Final[tuple[type[SessiondError], ...]] = (StorageError, Overloaded, Draining)
 """Errors of every method on the state store."""

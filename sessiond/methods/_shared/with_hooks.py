@@ -13,11 +13,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sessiond.errors import EntryNotFound
-from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
+from sessiond.methods._shared.common import ask
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.requests import BeforeBranch, Hook, HookAnswer
+from sessiond.rpc.calls import Call
 from sessiond.service.actor.actor import SessionActor
-
-__all__ = ["branch_notice", "consulted", "hooked"]
+from sessiond.service.client import Client
 
 _NOTHING: Final = HookAnswer()
 

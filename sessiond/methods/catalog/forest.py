@@ -15,12 +15,15 @@ from sessiond.catalog.rows import Relative
 from sessiond.dialects.preview import cut
 from sessiond.errors import InvalidParams, SessionNotFound, TooLarge
 from sessiond.limits import FOREST_SESSIONS_MAX, RESULT_BYTES_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, encode, raw
+from sessiond.methods._shared.common import encode, raw
 from sessiond.methods._shared.nodes import layout_fields
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import SessionId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.session.tree_layout import Gutter, RowPlace, lay_out
-
-__all__ = ["METHOD"]
 
 # Size of one character of a drawing in JSON.
 _COLUMN_BYTES_MAX: Final = 4

@@ -8,17 +8,13 @@ from msgspec import Struct
 
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.methods._shared.access import require_access
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    require_path,
-)
+from sessiond.methods._shared.common import require_path
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.store.roots import RootInfo
-
-__all__ = ["METHOD"]
 
 
 class RootsParams(Params):

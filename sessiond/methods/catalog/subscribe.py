@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, Params
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 class WatchResult(Struct, frozen=True):

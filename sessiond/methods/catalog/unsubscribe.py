@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from sessiond.methods._shared.common import Call, Client, Empty, Method, Params
-
-__all__ = ["METHOD"]
+from sessiond.methods._shared.common import Empty
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> Empty:

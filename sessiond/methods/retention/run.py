@@ -7,11 +7,13 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from sessiond.methods._shared.access import require_access
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.retention import Failed, retain
-
-__all__ = ["METHOD"]
 
 
 class RetentionParams(Params):

@@ -7,9 +7,11 @@ from typing import Any
 from anyio import to_thread
 from msgspec import Raw
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
-
-__all__ = ["METHOD"]
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 def handle(client: Client, _params: Params, call: Call[Client]) -> Any:

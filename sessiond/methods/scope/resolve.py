@@ -15,20 +15,16 @@ from sessiond.errors import (
     StorageError,
 )
 from sessiond.limits import AGENT_NAME_CHARS_MAX
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    require_path,
-)
+from sessiond.methods._shared.common import require_path
 from sessiond.methods.session.create import CreateResult
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.scopes import Scope, ScopeName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.scopes import folder_of, require_folder, resolve
 from sessiond.service.service import Service
-
-__all__ = ["METHOD", "AgentName", "key_of", "require_key"]
 
 AgentName = Annotated[str, Meta(max_length=AGENT_NAME_CHARS_MAX)]
 # In the name of an agent they are a sign of a path, or no name.

@@ -12,19 +12,15 @@ from sessiond.errors import (
     StorageError,
     Vetoed,
 )
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    require_path,
-)
+from sessiond.methods._shared.common import require_path
 from sessiond.methods.scope.resolve import AgentName, key_of, require_key
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.scopes import ScopeName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.scopes import Switched, folder_of, switch
-
-__all__ = ["METHOD"]
 
 
 class SwitchParams(Params):

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.errors import RevisionMismatch
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
 from sessiond.methods._shared.secret_params import SECRET_ERRORS
 from sessiond.methods._shared.values import ExpectedRevision, StateParams
-
-__all__ = ["METHOD"]
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 
 
 class SecretDeleteParams(StateParams):

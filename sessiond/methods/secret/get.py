@@ -6,13 +6,14 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
 from sessiond.methods._shared.secret_params import SECRET_ERRORS, value_of
 from sessiond.methods._shared.values import StateParams
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.background import run_in_background
+from sessiond.service.client import Client
 from sessiond.state.document import ABSENT
-
-__all__ = ["METHOD"]
 
 
 class SecretGetResult(Struct, frozen=True):

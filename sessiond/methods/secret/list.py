@@ -6,13 +6,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods._shared.values import STATE_ERRORS
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import Namespace
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.states.states import AllDocuments, States
 from sessiond.state.folder import Aside
-
-__all__ = ["METHOD"]
 
 
 class SecretListParams(Params):

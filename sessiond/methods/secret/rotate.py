@@ -6,10 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods._shared.secret_params import SECRET_ERRORS
-
-__all__ = ["METHOD"]
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 class RotateResult(Struct, frozen=True):

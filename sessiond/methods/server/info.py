@@ -9,10 +9,11 @@ from msgspec import Struct, structs
 from sessiond import __version__
 from sessiond.build import BUILD
 from sessiond.limits import Bounds
-from sessiond.methods._shared.common import Call, Client, Method, Params
 from sessiond.methods.initialize import PROTOCOL_VERSIONS, Limits, server_limits
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 class DaemonLimits(Limits, frozen=True):

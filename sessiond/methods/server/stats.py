@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sessiond.methods._shared.common import Call, Client, Method, Params
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.service import ServiceStatistics
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> ServiceStatistics:

@@ -8,12 +8,13 @@ from msgspec import Meta
 
 from sessiond.errors import HeadNotFound, LeaseHeld
 from sessiond.limits import LEASE_WAIT_MS_MAX
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask_in_turn
+from sessiond.methods._shared.common import SessionParams, ask_in_turn
 from sessiond.methods._shared.head_params import Ttl
 from sessiond.model.ids import MAIN, HeadName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.lease import Lease, LeaseRequest
-
-__all__ = ["METHOD"]
+from sessiond.service.client import Client
 
 
 class AcquireParams(SessionParams, kw_only=True):

@@ -14,17 +14,19 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.limits import APPEND_ENTRIES_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, parse_entry
+from sessiond.methods._shared.common import parse_entry
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import Entry, Message, MessageBytes, Opaque, SentEntryBytes
 from sessiond.model.ids import EntryId, derive_entry_ids
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.plain_append import PlainAppend
+from sessiond.service.client import Client
 from sessiond.session.append import append
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.receipts import Receipt
-
-__all__ = ["METHOD"]
 
 
 class AppendParams(MoveParams):

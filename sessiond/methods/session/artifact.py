@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.state_changes import (
     STATE_ERRORS,
     ChangeParams,
@@ -13,8 +12,9 @@ from sessiond.methods._shared.state_changes import (
     submit_change,
 )
 from sessiond.model.working.entries import ArtifactName, ArtifactPath, ArtifactSet
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 
 
 class ArtifactParams(ChangeParams, kw_only=True):

@@ -12,14 +12,15 @@ from sessiond.errors import (
     InvalidParams,
     Vetoed,
 )
-from sessiond.methods._shared.common import Call, Client, Method, submit
+from sessiond.methods._shared.common import submit
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import branch_notice, hooked
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import HookAnswer
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.session.moves import BranchRequest, Moved, branch, drop
-
-__all__ = ["METHOD"]
 
 
 class BranchParams(MoveParams):

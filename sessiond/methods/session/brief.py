@@ -6,13 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.methods._shared.forks import fork_count
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.state_info import StateInfo, brief_of, state_of
-
-__all__ = ["METHOD", "Brief", "brief"]
 
 
 class Brief(Struct, frozen=True):

@@ -7,25 +7,19 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from sessiond.dialects.base import ModelName
 from sessiond.errors import EntryNotFound, HeadNotFound
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    page_limit,
-)
+from sessiond.methods._shared.common import SessionParams, ask, page_limit
 from sessiond.methods._shared.context_since import ContextQuestion, Known
 from sessiond.methods._shared.place import cursor_numbers, leaf_of, other_cursor
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import EntryId, HeadName
+from sessiond.model.row import ModelName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.session.index import Session
 from sessiond.session.providers.shapes import Shape, View
-
-__all__ = ["METHOD"]
 
 
 class BuildContextParams(SessionParams):

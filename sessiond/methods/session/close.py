@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask
+from sessiond.methods._shared.common import Empty, SessionParams, ask
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
-
-__all__ = ["METHOD"]
+from sessiond.service.client import Client
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:

@@ -19,15 +19,19 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX, PLAN_ID_CHARS_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
 from sessiond.methods._shared.head_params import MOVE_ERRORS, LeaseId
 from sessiond.methods._shared.with_hooks import hooked
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_ids
 from sessiond.model.requests import BeforeCompact
 from sessiond.model.settings import Tokens
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
+from sessiond.service.client import Client
 from sessiond.service.compaction.division import files_before
 from sessiond.service.compaction.figures import figures_in, lines_to_count
 from sessiond.service.compaction.rendering import lines_to_read, renderer
@@ -49,8 +53,6 @@ from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
-
-__all__ = ["METHOD"]
 
 
 class CompactParams(SessionParams):

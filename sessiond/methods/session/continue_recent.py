@@ -17,15 +17,18 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.limits import RECENT_LOOKED_AT
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, ask
+from sessiond.methods._shared.common import ask
 from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.methods.session.create import CreateParams, CreateResult, new_header
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import SessionId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.out_of_sight import require_current_lists
-
-__all__ = ["METHOD"]
 
 
 class ContinueParams(Params):

@@ -8,24 +8,19 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.errors import InvalidParams, SessionExists, Vetoed
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    ask,
-    require_path,
-)
+from sessiond.methods._shared.common import ask, require_path
 from sessiond.methods._shared.switching import before_switch, leave, notice
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.model.settings import CompactionSettings, settings_bytes
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.environment import Environment
 from sessiond.service.log.session_info import Persist, SessionInfo
-
-__all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
 
 
 class CreateParams(Params):

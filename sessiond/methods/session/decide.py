@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.state_changes import (
     STATE_ERRORS,
     ChangeParams,
@@ -16,8 +15,9 @@ from sessiond.methods._shared.state_changes import (
 )
 from sessiond.model.times import TimeText
 from sessiond.model.working.entries import Rationale, StateText
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 
 
 class DecideParams(ChangeParams, kw_only=True):

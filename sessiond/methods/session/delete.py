@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Empty, Method, SessionParams
+from sessiond.methods._shared.common import Empty, SessionParams
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:

@@ -11,25 +11,17 @@ from msgspec import Meta, Raw, Struct
 
 from sessiond.errors import InvalidParams
 from sessiond.limits import RESULT_BYTES_MAX
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    encode,
-    page_limit,
-    raw,
-)
+from sessiond.methods._shared.common import SessionParams, ask, encode, page_limit, raw
 from sessiond.methods._shared.rows import entry_row
 from sessiond.model.entries import EntryBytes
 from sessiond.model.row import Kind
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.events import type_word
 from sessiond.service.log.open_session import OpenSession
-
-__all__ = ["METHOD"]
 
 
 class EntriesParams(SessionParams):

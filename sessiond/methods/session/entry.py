@@ -10,16 +10,17 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.errors import EntryNotFound
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask, encode, raw
+from sessiond.methods._shared.common import SessionParams, ask, encode, raw
 from sessiond.methods._shared.rows import children_are_near, entry_row, is_small
 from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.annotations import annotations_of
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import changed
-
-__all__ = ["METHOD"]
 
 
 class EntryParams(SessionParams):

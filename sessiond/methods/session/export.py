@@ -18,19 +18,15 @@ from sessiond.limits import (
     RESULT_BYTES_MAX,
 )
 from sessiond.methods._shared.access import require_access
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    require_path,
-)
+from sessiond.methods._shared.common import SessionParams, ask, require_path
 from sessiond.methods._shared.forks import fork_count
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.formats import FORMATS, WHOLE_FORMATS, FormatName, WholeFormatName
 from sessiond.model.ids import MAIN, HeadName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.exporting.construct import construct_document
 from sessiond.service.exporting.converting import Standing
 from sessiond.service.exporting.documents.document import DocumentName, DocumentRequest, document
@@ -40,8 +36,6 @@ from sessiond.service.exporting.export import export
 from sessiond.service.exporting.nova import nova_document
 from sessiond.service.log.session_info import head_infos
 from sessiond.service.log.state_info import state_of
-
-__all__ = ["METHOD"]
 
 Pattern = Annotated[str, Meta(min_length=1, max_length=REDACTION_PATTERN_CHARS_MAX)]
 Pieces = tuple[Iterable[bytes], Callable[[], list[str]]]

@@ -7,13 +7,15 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.errors import SubscriptionNotFound
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
+from sessiond.service.client import Client
 from sessiond.service.pubsub.subscription import Subscription
 from sessiond.session.draft import Draft, read_only
-
-__all__ = ["METHOD"]
 
 
 class FlushParams(SessionParams):

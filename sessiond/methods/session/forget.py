@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Empty, Method, SessionParams
+from sessiond.methods._shared.common import Empty, SessionParams
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.exclusive import ExclusiveOperation
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.refusals import lies_inside
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:

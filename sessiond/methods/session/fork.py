@@ -14,7 +14,7 @@ from sessiond.errors import (
     SessionExists,
     Vetoed,
 )
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
 from sessiond.methods._shared.copies import (
     copy_deps,
     copy_from,
@@ -27,14 +27,15 @@ from sessiond.model.formats import FormatName
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.model.requests import BeforeFork
 from sessiond.model.row import Kind
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
 from sessiond.service.exporting.export import converted
 from sessiond.service.log.session_info import SessionInfo
-
-__all__ = ["METHOD"]
 
 
 class ForkParams(SessionParams):

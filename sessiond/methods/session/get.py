@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.log.state_info import StateInfo, state_of
-
-__all__ = ["METHOD", "SessionResult"]
 
 
 class SessionResult(Struct, frozen=True):

@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.service.log.session_info import HeadInfo, head_infos
-
-__all__ = ["METHOD"]
 
 
 class HeadsResult(Struct, frozen=True):

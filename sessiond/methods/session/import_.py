@@ -13,10 +13,15 @@ from msgspec import Struct
 from sessiond.catalog.finding import Alike, begun_at, copy_of
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
+from sessiond.methods._shared.common import require_path
 from sessiond.methods._shared.copies import make_copy
 from sessiond.methods._shared.existing import Existing, Reason, existing
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.log.out_of_sight import require_current_lists
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.service import Service
@@ -30,8 +35,6 @@ from sessiond.service.sources.importing import (
     read_stored,
     source_of,
 )
-
-__all__ = ["METHOD"]
 
 
 class ImportParams(Params):

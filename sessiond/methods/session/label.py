@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.errors import EntryNotFound, SessionArchived, SessionReadOnly
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, submit
+from sessiond.methods._shared.common import SessionParams, submit
 from sessiond.model.ids import EntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.session.moves import Labelled, label
-
-__all__ = ["METHOD"]
 
 
 class LabelParams(SessionParams):

@@ -8,20 +8,14 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.limits import INLINE_WALK_STEPS
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    page_limit,
-)
+from sessiond.methods._shared.common import SessionParams, ask, page_limit
 from sessiond.methods._shared.place import cursor_numbers, cursor_of
 from sessiond.methods._shared.rows import fitting, is_small
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.session.index import LabelState
-
-__all__ = ["METHOD"]
 
 
 class LabelsParams(SessionParams):

@@ -19,23 +19,16 @@ from sessiond.catalog.query import (
 )
 from sessiond.errors import InvalidParams
 from sessiond.limits import LIST_TAGS_MAX
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    encode,
-    page_limit,
-    raw,
-    require_time,
-)
+from sessiond.methods._shared.common import encode, page_limit, raw, require_time
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.times import TimeText, rfc3339
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.listing.pages import LookProgress, Selection
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.store.listed import Unreadable
-
-__all__ = ["METHOD"]
 
 
 class ListParams(Params):

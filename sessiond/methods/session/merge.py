@@ -16,7 +16,6 @@ from sessiond.errors import (
     SummarizerUnavailable,
     Vetoed,
 )
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.copies import (
     NOT_WRITTEN,
     CopyResult,
@@ -32,9 +31,12 @@ from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN, SessionId, derive_entry_ids
 from sessiond.model.requests import BeforeFork
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.internal_commands import submit_and_wait
+from sessiond.service.client import Client
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import (
     TURN_ENTRIES_MAX,
@@ -54,8 +56,6 @@ from sessiond.session.index import Session
 from sessiond.session.preconditions import require_grown, require_may_append
 from sessiond.session.receipts import Receipt, StoredEntry
 from sessiond.session.retries import earlier_merge
-
-__all__ = ["METHOD"]
 
 _Both = tuple[Source, Source]
 """Session of the call and the other session, as they were when the text was planned."""

@@ -18,15 +18,18 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
 from sessiond.methods._shared.copies import require_same_log
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import branch_notice, hooked
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeBranch, HookAnswer
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.internal_commands import submit_and_wait
+from sessiond.service.client import Client
 from sessiond.service.compaction.branch_summary import (
     branch_plan,
     branch_wanted,
@@ -48,8 +51,6 @@ from sessiond.session.navigate import (
     require_stayed,
     way,
 )
-
-__all__ = ["METHOD"]
 
 
 class NavigateParams(MoveParams, kw_only=True):

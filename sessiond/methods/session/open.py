@@ -7,23 +7,18 @@ from typing import Any
 
 from sessiond.errors import InvalidParams, SessionNotFound, Vetoed
 from sessiond.methods._shared.access import require_access
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    ask,
-    require_path,
-)
+from sessiond.methods._shared.common import ask, require_path
 from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.methods.session.create import CreateParams, CreateResult, create
 from sessiond.methods.session.get import SessionResult
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import EntryId, SessionId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.out_of_sight import require_current_lists
-
-__all__ = ["METHOD"]
 
 
 class OpenParams(Params):

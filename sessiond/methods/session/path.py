@@ -9,23 +9,15 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryNotFound, HeadNotFound
 from sessiond.limits import INLINE_WALK_STEPS
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    encode,
-    page_limit,
-    raw,
-)
+from sessiond.methods._shared.common import SessionParams, ask, encode, page_limit, raw
 from sessiond.methods._shared.place import cursor_numbers, cursor_of, leaf_of
 from sessiond.methods._shared.rows import children_are_near, details, entry_row, fitting, is_small
 from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId, HeadName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
-
-__all__ = ["METHOD"]
+from sessiond.service.client import Client
 
 
 class PathParams(SessionParams):

@@ -9,23 +9,16 @@ from msgspec import Meta
 
 from sessiond.errors import EntryNotFound, HeadNotFound
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    encode,
-    require_result_fits,
-)
+from sessiond.methods._shared.common import SessionParams, ask, encode, require_result_fits
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, EntryId, HeadName
 from sessiond.model.plans import PlanBranchSummaryResult
 from sessiond.model.settings import Tokens
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.compaction.branch_summary import branch_plan
-
-__all__ = ["METHOD"]
 
 
 class PlanBranchSummaryParams(SessionParams):

@@ -9,24 +9,17 @@ from msgspec import Meta, Struct
 
 from sessiond.errors import HeadNotFound
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    encode,
-    require_result_fits,
-)
+from sessiond.methods._shared.common import SessionParams, ask, encode, require_result_fits
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.plans import CompactionPlan
 from sessiond.model.settings import Tokens
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.session.compaction.cut_point import Reason
-
-__all__ = ["METHOD"]
 
 
 class PlanCompactionParams(SessionParams):

@@ -6,15 +6,16 @@ from typing import Any
 
 from anyio import to_thread
 
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
 from sessiond.methods._shared.copies import ask_both, require_two
 from sessiond.model.ids import SessionId
 from sessiond.model.plans import PlanMergeResult
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.copying.merging import merge_plan
 from sessiond.service.copying.source import Source
-
-__all__ = ["METHOD"]
 
 
 class PlanMergeParams(SessionParams):

@@ -8,13 +8,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import InvalidParams
 from sessiond.limits import PRESENCE_BYTES_MAX
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.methods.session.signal import SignalWord, require_data_fits
 from sessiond.model.events import Present
 from sessiond.model.ids import HeadName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
-
-__all__ = ["METHOD"]
+from sessiond.service.client import Client
 
 
 class PresenceParams(SessionParams):

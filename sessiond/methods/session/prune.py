@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, ask
+from sessiond.methods._shared.common import ask
 from sessiond.methods._shared.state_changes import (
     STATE_ERRORS,
     Change,
@@ -16,12 +16,13 @@ from sessiond.methods._shared.state_changes import (
     submit_change,
 )
 from sessiond.model.working.state import PruneReason
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.state_info import StateInfo, state_of
 from sessiond.session.working.changes import Pruned, prune
-
-__all__ = ["METHOD"]
 
 
 class PruneParams(ChangeParams):

@@ -6,15 +6,16 @@ from typing import Any
 
 from sessiond.catalog.rows import Known
 from sessiond.errors import SessionExists, SessionNotFound
-from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
+from sessiond.methods._shared.common import Empty, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.exclusive import ExclusiveOperation
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.refusals import still_there
 from sessiond.service.store.session_store import SessionStore
 from sessiond.state.documents import Documents
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:

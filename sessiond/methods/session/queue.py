@@ -8,12 +8,13 @@ from msgspec import Meta, Struct
 
 from sessiond.limits import QUEUE_DONE_MAX
 from sessiond.methods._shared.access import require_access
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.model.ids import NewEntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.queues import WaitingPrompt
-
-__all__ = ["METHOD"]
 
 Done = Annotated[tuple[NewEntryId, ...], Meta(max_length=QUEUE_DONE_MAX)]
 

@@ -15,7 +15,7 @@ from sessiond.errors import (
     SummarizerUnavailable,
     Vetoed,
 )
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.methods._shared.copies import (
     NOT_WRITTEN,
     CopyResult,
@@ -29,14 +29,15 @@ from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import Compaction
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeFork
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.rebasing import by_ids, by_indices, rebase
 from sessiond.service.copying.source import Source
 from sessiond.service.copying.squashing import plan_squash, squashed
 from sessiond.service.summaries.runs import Planned
-
-__all__ = ["METHOD"]
 
 
 class Squash(Struct, frozen=True, forbid_unknown_fields=True):

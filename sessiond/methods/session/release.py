@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask_in_turn
+from sessiond.methods._shared.common import Empty, SessionParams, ask_in_turn
 from sessiond.methods._shared.head_params import LeaseId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
-
-__all__ = ["METHOD"]
+from sessiond.service.client import Client
 
 
 class ReleaseParams(SessionParams):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.errors import LeaseLost
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask_in_turn
+from sessiond.methods._shared.common import SessionParams, ask_in_turn
 from sessiond.methods._shared.head_params import LeaseId, Ttl
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.lease import Lease
-
-__all__ = ["METHOD"]
+from sessiond.service.client import Client
 
 
 class RenewParams(SessionParams):

@@ -9,12 +9,14 @@ from anyio import to_thread
 
 from sessiond.errors import SessiondError
 from sessiond.methods._shared.access import require_access
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.internal_commands import look_at_the_file
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Repair
-
-__all__ = ["METHOD"]
 
 
 class RepairParams(SessionParams):

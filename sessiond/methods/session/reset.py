@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client, Method, submit
+from sessiond.methods._shared.common import submit
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.session.moves import Moved, reset
-
-__all__ = ["METHOD"]
 
 
 class ResetParams(MoveParams):

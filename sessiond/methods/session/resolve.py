@@ -10,12 +10,15 @@ from msgspec import Meta
 from sessiond.catalog.finding import find_by_ref
 from sessiond.errors import AmbiguousRef, SessionNotFound
 from sessiond.limits import MATCHES_SHOWN_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, ask, raw
+from sessiond.methods._shared.common import ask, raw
 from sessiond.methods.session.get import SessionResult
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import is_session_id
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.log.out_of_sight import require_current_lists
-
-__all__ = ["METHOD"]
 
 
 class ResolveParams(Params):

@@ -11,13 +11,14 @@ from msgspec import Meta, Struct
 
 from sessiond.errors import AmbiguousRef, EntryNotFound
 from sessiond.limits import INLINE_WALK_STEPS, MATCHES_SHOWN_MAX, PAGE_ROWS_DEFAULT
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.model.ids import EntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.session.index import Session
 from sessiond.session.refs import entries_meant, short_ids, steps_to_resolve
-
-__all__ = ["METHOD"]
 
 
 class ResolveEntriesParams(SessionParams):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.errors import SessionCorrupt, SessionExists
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
 from sessiond.methods.session.get import SessionResult
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.exclusive import ExclusiveOperation
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.refusals import exists_again
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:

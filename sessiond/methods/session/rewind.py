@@ -8,12 +8,13 @@ from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
 )
-from sessiond.methods._shared.common import Call, Client, Method, submit
+from sessiond.methods._shared.common import submit
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.model.ids import EntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.session.moves import Rewound, rewind
-
-__all__ = ["METHOD"]
 
 
 class RewindParams(MoveParams, kw_only=True):

@@ -11,22 +11,17 @@ from sessiond.catalog.matching import match_of
 from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import InvalidParams
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    page_limit,
-    require_time,
-)
+from sessiond.methods._shared.common import page_limit, require_time
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import SessionId
 from sessiond.model.searched import Speaker, Unsearched
 from sessiond.model.times import TimeText, unix_ms
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.listing.pages import LookProgress
 from sessiond.service.store.listed import Unreadable
-
-__all__ = ["METHOD"]
 
 
 class SearchParams(Params):

@@ -15,25 +15,19 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.limits import SIGNAL_BYTES_MAX, SIGNAL_KIND_CHARS_MAX
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Empty,
-    Method,
-    SessionParams,
-    ask,
-)
+from sessiond.methods._shared.common import Empty, SessionParams, ask
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import Origin, SignalTold
 from sessiond.model.ids import NewEntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.internal_commands import look_again
+from sessiond.service.client import Client
 from sessiond.service.log.events import notification
 from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.queues import Prompt, Queued
-
-__all__ = ["METHOD", "SignalWord", "require_data_fits"]
 
 SignalWord = Annotated[str, Meta(min_length=1, max_length=SIGNAL_KIND_CHARS_MAX)]
 

@@ -9,15 +9,16 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import HeadNotFound
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.session_info import HeadInfo, head_infos
 from sessiond.service.log.statistics import SessionFigures, statistics
 from sessiond.session.tree import count_leaves
-
-__all__ = ["METHOD"]
 
 
 class StatsParams(SessionParams):

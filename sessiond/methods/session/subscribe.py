@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.errors import PermissionDenied
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.model.ids import HeadName
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.client import After, Subscribed
+from sessiond.service.client import After, Client, Subscribed
 from sessiond.service.pubsub.subscription import Variant
-
-__all__ = ["METHOD"]
 
 
 class SubscribeParams(SessionParams):

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.state_changes import (
     STATE_ERRORS,
     Change,
@@ -18,12 +17,13 @@ from sessiond.methods._shared.state_changes import (
 )
 from sessiond.methods.session.brief import Brief, brief
 from sessiond.model.working.entries import Decision, TaskDone, TaskText
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 from sessiond.session.working.changes import Pruned, do_task
-
-__all__ = ["METHOD"]
 
 # A task, its decision, and a prune.
 _ENTRIES_MAX: Final = 3

@@ -6,10 +6,13 @@ from typing import Any
 
 from anyio import to_thread
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, page_limit
+from sessiond.methods._shared.common import page_limit
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.store.trash import TrashResult
-
-__all__ = ["METHOD"]
 
 
 class TrashParams(Params):

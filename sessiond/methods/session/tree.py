@@ -13,16 +13,7 @@ from msgspec import Meta, Raw, Struct
 from sessiond.dialects.preview import cut
 from sessiond.errors import EntryNotFound, InvalidParams, TooLarge
 from sessiond.limits import NESTED_LEVELS_MAX, RESULT_BYTES_MAX
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    encode,
-    page_limit,
-    raw,
-)
+from sessiond.methods._shared.common import SessionParams, ask, encode, page_limit, raw
 from sessiond.methods._shared.nodes import (
     FlatNode,
     NestedNode,
@@ -33,14 +24,15 @@ from sessiond.methods._shared.nodes import (
 )
 from sessiond.methods._shared.place import cursor_numbers, cursor_of
 from sessiond.model.ids import MAIN, EntryId
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.session.index import Session
 from sessiond.session.refs import short_ids
 from sessiond.session.tree import TreeRow, preorder
 from sessiond.session.tree_layout import RowPlace, lay_out
 from sessiond.session.tree_part import ShownRow, TreePart
-
-__all__ = ["METHOD"]
 
 
 class TreeParams(SessionParams):

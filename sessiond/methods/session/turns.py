@@ -14,26 +14,18 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from sessiond.dialects.lenient_json import fields, lenient, text
 from sessiond.errors import HeadNotFound
 from sessiond.limits import INLINE_WALK_STEPS, RESULT_BYTES_MAX
-from sessiond.methods._shared.common import (
-    Call,
-    Client,
-    Method,
-    SessionParams,
-    ask,
-    encode,
-    page_limit,
-    raw,
-)
+from sessiond.methods._shared.common import SessionParams, ask, encode, page_limit, raw
 from sessiond.methods._shared.place import cursor_numbers, cursor_of, head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.turn_reader import answers_a_call, read_turn
 from sessiond.session.turns.blocks import ShownBlock
 from sessiond.session.turns.boundaries import TurnSpan, turns_down, turns_up
 from sessiond.session.turns.turn import ShownTurn, TurnPart
-
-__all__ = ["METHOD"]
 
 # Room for what stands around the turns of an answer.
 _FRAME_BYTES: Final = 4096

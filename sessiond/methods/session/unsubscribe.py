@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.errors import SubscriptionNotFound
-from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
-
-__all__ = ["METHOD"]
+from sessiond.methods._shared.common import Empty, SessionParams
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 
 
 def handle(client: Client, params: SessionParams, _call: Call[Client]) -> Any:

@@ -20,21 +20,23 @@ from sessiond.errors import (
     SessionReadOnly,
 )
 from sessiond.limits import TITLE_CHARS
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
 from sessiond.methods.session.get import SessionResult
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.model.settings import CompactionSettings, settings_bytes
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.inbox import Command
+from sessiond.service.client import Client
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.refusals import require_forward
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.metadata import UpdateRequest, prompt_seqs, update
-
-__all__ = ["METHOD"]
 
 _SAME_NAME = (
     "tags",

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from sessiond.errors import HeadNotFound
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import SessionParams, ask
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.session.context.context import messages_seen
-
-__all__ = ["METHOD"]
 
 
 class UsageParams(SessionParams):

@@ -6,12 +6,14 @@ from typing import Any
 
 from anyio import to_thread
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods._shared.common import SessionParams
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.client import Client
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Verification
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:

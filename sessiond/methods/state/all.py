@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.values import (
     STATE_ERRORS,
     NamespaceParams,
@@ -14,9 +13,10 @@ from sessiond.methods._shared.values import (
     Tags,
     state_row,
 )
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.state.document import Document
-
-__all__ = ["METHOD"]
 
 
 class StateAllParams(NamespaceParams):

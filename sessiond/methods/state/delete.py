@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.errors import RevisionMismatch
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.values import STATE_ERRORS, ExpectedRevision, StateParams
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.state.document import Draft
-
-__all__ = ["METHOD"]
 
 
 class StateDeleteParams(StateParams):

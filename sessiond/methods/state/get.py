@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.values import STATE_ERRORS, StateParams, StateRow, state_row
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.state.document import Document
-
-__all__ = ["METHOD"]
 
 
 def handle(client: Client, params: StateParams, call: Call[Client]) -> Any:

@@ -7,14 +7,16 @@ from typing import Any
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods._shared.values import STATE_ERRORS, KeyRow, Tags, key_row
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import Namespace, is_open_namespace
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.service.states.states import AllDocuments, States
 from sessiond.state.document import Document
 from sessiond.state.folder import Aside
-
-__all__ = ["METHOD"]
 
 
 class StateListParams(Params):

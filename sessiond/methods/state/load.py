@@ -10,20 +10,16 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from sessiond.errors import SessiondError, TooLarge
-from sessiond.methods._shared.common import (
-    DEFERRED,
-    Call,
-    Client,
-    Method,
-    Params,
-    require_path,
-)
+from sessiond.methods._shared.common import require_path
 from sessiond.methods._shared.values import STATE_ERRORS
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import Namespace
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 from sessiond.state.document import Draft, Write
 from sessiond.state.plain import LoadProblem, PlainFile, read_plain
-
-__all__ = ["METHOD"]
 
 
 class StateLoadParams(Params):

@@ -7,13 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, require_path
+from sessiond.methods._shared.common import require_path
 from sessiond.methods._shared.values import STATE_ERRORS, NamespaceParams
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.service.states.writer import Later
 from sessiond.state.document import Document
 from sessiond.state.plain import as_plain
-
-__all__ = ["METHOD"]
 
 
 class StateSaveParams(NamespaceParams):

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.errors import RevisionMismatch
-from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.values import (
     STATE_ERRORS,
     ExpectedRevision,
@@ -17,9 +16,10 @@ from sessiond.methods._shared.values import (
     TtlMs,
     expiry_text,
 )
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.service.client import Client
 from sessiond.state.document import Draft, Write
-
-__all__ = ["METHOD"]
 
 
 class StateSetParams(StateParams):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sessiond.errors import Draining, Overloaded
-from sessiond.methods._shared.common import Call, Client, Method, Params
 from sessiond.model.ids import Namespace
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 class StateSubscribeParams(Params):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sessiond.errors import Draining
-from sessiond.methods._shared.common import Call, Client, Empty, Method, Params
+from sessiond.methods._shared.common import Empty
 from sessiond.model.ids import Namespace
-
-__all__ = ["METHOD"]
+from sessiond.rpc.calls import Call
+from sessiond.rpc.dispatch import Method
+from sessiond.rpc.params import Params
+from sessiond.service.client import Client
 
 
 class StateUnsubscribeParams(Params):

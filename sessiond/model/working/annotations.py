@@ -20,17 +20,6 @@ from sessiond import typed
 from sessiond.model.escapes import whole_characters
 from sessiond.model.working.entries import BadState, StateEffect, bad_data, state_effect
 
-__all__ = [
-    "ANNOTATION",
-    "CHANNEL",
-    "AnnotationEffect",
-    "Channel",
-    "channel_of",
-    "custom_effect",
-    "patch_of",
-    "patched",
-]
-
 ANNOTATION: Final = "sessiond.annotation"
 CHANNEL: Final = "sessiond.channel"
 

@@ -21,32 +21,6 @@ from sessiond.limits import ARTIFACT_NAME_CHARS_MAX, PATH_BYTES_MAX, STATE_TEXT_
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import TimeText, utc_time
 
-__all__ = [
-    "ARTIFACT",
-    "COUNT_MAX",
-    "DECISION",
-    "PRUNE",
-    "STATE",
-    "STATE_TYPES",
-    "TASK",
-    "ArtifactName",
-    "ArtifactPath",
-    "ArtifactSet",
-    "BadState",
-    "Count",
-    "Decision",
-    "Prune",
-    "Rationale",
-    "StateEffect",
-    "StateSet",
-    "StateText",
-    "TaskDone",
-    "TaskText",
-    "bad_data",
-    "custom_type_of",
-    "state_effect",
-]
-
 DECISION: Final = "sessiond.decision"
 ARTIFACT: Final = "sessiond.artifact"
 TASK: Final = "sessiond.task"

@@ -26,8 +26,6 @@ from sessiond.model.working.entries import (
     TaskDone,
 )
 
-__all__ = ["PruneReason", "WorkingState", "overflow", "prune_reasons"]
-
 PruneReason = Literal["decisions", "tokens"]
 
 

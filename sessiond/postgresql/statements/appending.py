@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = [
-    "AppendCall",
-    "Appended",
-    "flush",
-    "heads_of",
-    "hold_row",
-    "keeps_commits",
-    "prepare_statements",
-]
-
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
 _MOVED: Final = """
 WITH moved AS (

@@ -18,8 +18,6 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = ["HeldSession"]
-
 
 class HeldSession:
     """A held row, and the connection that holds the row."""

@@ -17,8 +17,6 @@ from sessiond.service.database.database import NO_LINES, Head, Place, chained, s
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["NewSession", "make", "make_instead"]
-
 
 class NewSession(NamedTuple):
     """The row of a new session, beside its position."""

@@ -21,29 +21,6 @@ if TYPE_CHECKING:
 
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = [
-    "BOOL",
-    "BYTEA",
-    "BYTEAS",
-    "INT8",
-    "INT8S",
-    "TEXT",
-    "Call",
-    "Forsaken",
-    "Prepared",
-    "answered",
-    "answered_together",
-    "byteas",
-    "int8",
-    "int8s",
-    "nanoseconds",
-    "number",
-    "rows_of",
-    "run_together",
-    "send_for_rows",
-    "send_together",
-]
-
 # Object identifiers of types, which are the same in every PostgreSQL (pg_type.dat).
 BOOL: Final = 16
 BYTEA: Final = 17

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = ["Piece", "in_one", "lines_from", "piece_of", "pieces_ahead", "prepare_reads"]
-
 # A row for each line costs more than the line. A longer row costs more than its bytes: its memory
 # grows in steps at both ends, and is fetched anew from the system each time.
 _ROW_BYTES: Final = 128 << 10

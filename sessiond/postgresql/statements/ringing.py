@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = ["is_alone_on", "listen_on", "prepare_ring", "ring_on"]
-
 # A ring waits for no disk.
 _RING: Final = Prepared(
     b"sessiond_ring",

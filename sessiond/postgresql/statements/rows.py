@@ -12,19 +12,6 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-__all__ = [
-    "AT",
-    "CHANGED",
-    "DELETED",
-    "HEAD",
-    "OF_VERSION",
-    "SEEN",
-    "head_of",
-    "heads_in",
-    "id_of",
-    "position",
-]
-
 # A person may have put a time there that is infinite, or that no number of nanoseconds can say.
 _WRITTEN: Final = (
     "(least(greatest(extract(epoch FROM written_at), 0), 9000000000) * 1000000)::bigint"

@@ -9,8 +9,6 @@ from sessiond.postgresql.statements.appending import AppendCall, Appended
 from sessiond.postgresql.statements.prepared import Forsaken
 from sessiond.service.database.database import Head
 
-__all__ = ["SentCall"]
-
 
 class SentCall:
     """An append that libpq sends, and the use of a connection that ends with the append."""

@@ -23,8 +23,6 @@ from sessiond.schema.python.facts import facts_text
 from sessiond.schema.python.methods import methods_text, options_text
 from sessiond.schema.python.structs import messages_text, requests_text, results_text
 
-__all__ = ["FILES", "FOLDER"]
-
 FOLDER: Final = "clients/python/sessiond_client"
 
 FILES: Final[dict[str, Callable[[], str]]] = {

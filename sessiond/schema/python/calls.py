@@ -7,18 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ANSWER_OF",
-    "BY_POSITION",
-    "CALL_NOTES",
-    "LEFT_OUT",
-    "NAME_OF",
-    "NO_METHOD",
-    "OPTION_NAMES",
-    "OPTION_NOTES",
-    "OPTION_TYPES",
-]
-
 # Methods that are no helper: what connections, subscriptions and offers say by themselves.
 NO_METHOD: Final = frozenset(
     {

@@ -6,8 +6,6 @@ from typing import Final
 
 from sessiond.schema.python.layout import all_names, braced, header, imports
 
-__all__ = ["exports_text"]
-
 _PACKAGE: Final = "sessiond_client"
 
 # The exported names by the modules that define them.

@@ -12,8 +12,6 @@ from sessiond.schema.python.calls import NO_METHOD
 from sessiond.schema.python.layout import all_names, braced, header
 from sessiond.schema.repeats import REPEATS, RepeatKind
 
-__all__ = ["aliases", "checks", "facts_text", "repeatable", "repeated"]
-
 _HEAD: Final = "Facts of the protocol: methods, bounds and codes."
 
 

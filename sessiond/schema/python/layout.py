@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-__all__ = ["all_names", "braced", "bracketed", "docstring", "header", "imports"]
-
 _WIDTH: Final = 100
 _INDENT: Final = " " * 4
 

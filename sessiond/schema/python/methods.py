@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sessiond.methods import METHODS
-from sessiond.methods._shared.common import Client, Method
+from sessiond.rpc.dispatch import Method
 from sessiond.schema.python.calls import (
     ANSWER_OF,
     BY_POSITION,
@@ -26,8 +26,7 @@ from sessiond.schema.python.layout import all_names, bracketed, docstring, heade
 from sessiond.schema.python.spelling import given, is_nullable, joined
 from sessiond.schema.python.structs import HOMES
 from sessiond.schema.shapes import Schema, Shapes, summary_of
-
-__all__ = ["helper_name", "methods_text", "options_text"]
+from sessiond.service.client import Client
 
 _MOVE: Final = ("head", "expected", "lease_id")
 _OWN: Final = "sessiond_client.connect_options"

@@ -15,20 +15,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ALIASES",
-    "BASES",
-    "INSTEAD",
-    "MEMBERS",
-    "MESSAGES",
-    "NOTES",
-    "REQUESTS",
-    "RESULTS",
-    "SETTINGS",
-    "TYPES",
-    "Row",
-]
-
 Row = tuple[str, str, str]
 
 MESSAGES: Final[tuple[Row, ...]] = (

@@ -7,8 +7,6 @@ from typing import Final
 
 from sessiond.schema.shapes import Schema
 
-__all__ = ["given", "is_nullable", "joined", "read_as"]
-
 _PLAIN: Final = {
     "string": "str",
     "integer": "int",

@@ -27,8 +27,6 @@ from sessiond.schema.python.names import (
 from sessiond.schema.python.spelling import joined, read_as
 from sessiond.schema.shapes import Schema, Shapes
 
-__all__ = ["HOMES", "messages_text", "requests_text", "results_text"]
-
 _PACKAGE: Final = "sessiond_client.generated"
 _FIELD: Final = re.compile(r"(?P<name>\w+)(?P<mark>!\?|[?~!]|=\w*|)")
 _EMPTY: Final = {"str": '""', "int": "0", "float": "0.0", "bool": "False"}

@@ -41,8 +41,6 @@ from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.messenger import Messenger
 from sessiond.session.tree import ChildIndex
 
-__all__ = ["Chunk", "RegistryCallbacks", "SessionActor"]
-
 
 class _Reader:
     """Keeps a session open. It is held by a job and goes with it, run or never started."""

@@ -15,8 +15,6 @@ from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.progress import ProgressTeller
 
-__all__ = ["run_in_background"]
-
 
 def run_in_background(
     ticket: Ticket,

@@ -14,16 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.errors import HeadNotFound
+from sessiond.model.events import Origin
 from sessiond.model.row import Kind
 from sessiond.service.actor.inbox import Act, Command
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.plain_append import PlainAppend
 from sessiond.service.environment import Environment
-from sessiond.service.log.events import Event, Origin
+from sessiond.service.log.events import Event
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.draft import Draft
-
-__all__ = ["Batch", "stage"]
 
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _KIND: Final = attrgetter("kind")

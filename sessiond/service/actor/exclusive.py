@@ -19,8 +19,6 @@ from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.environment import Environment
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["ExclusiveOperation"]
-
 
 class ExclusiveOperation:
     """Exclusive operation and its outcome."""

@@ -28,8 +28,6 @@ from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.writer import SessionWriter
 from sessiond.service.thread_pool import Outcome
 
-__all__ = ["Flights"]
-
 
 class Flights:
     """The flights of one session, one at a time.

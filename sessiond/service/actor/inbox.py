@@ -27,8 +27,6 @@ from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.later import later, refused_later
 
-__all__ = ["Act", "Command", "Inbox"]
-
 
 class Act(Protocol):
     """An operation on a session's whole file, for a worker thread."""

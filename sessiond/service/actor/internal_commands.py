@@ -23,8 +23,6 @@ from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
-__all__ = ["SystemClient", "look_again", "look_at_the_file", "submit_and_wait"]
-
 
 class _NoListener:
     """Listener that drops every frame, and leaves jobs to the task that waits."""

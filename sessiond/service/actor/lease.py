@@ -10,16 +10,6 @@ from sessiond.errors import LeaseHeld, Overloaded
 from sessiond.limits import LEASES_MAX, RETRY_AFTER_MS
 from sessiond.service.ports import Ticket
 
-__all__ = [
-    "HeldLease",
-    "Lease",
-    "LeaseHolder",
-    "LeaseRequest",
-    "Waiter",
-    "held_by",
-    "too_many_leases",
-]
-
 
 class LeaseHolder(Struct, frozen=True):
     """The holder of a lease as other clients see it: the names that the client gives itself."""

@@ -11,8 +11,6 @@ from sessiond.model.times import rfc3339
 from sessiond.service.actor.lease import HeldLease, Lease, LeaseRequest
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
-__all__ = ["bringing", "ending", "extending", "granting", "lease_of"]
-
 _MS_NS: Final = 1_000_000
 
 

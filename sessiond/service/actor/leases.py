@@ -38,8 +38,6 @@ from sessiond.service.ports import Ticket
 from sessiond.service.store.lease_table import LeaseChange
 from sessiond.session.leases import lease_lost, lease_of_another
 
-__all__ = ["Leases"]
-
 
 class Leases:
     """The leased heads of one open session."""

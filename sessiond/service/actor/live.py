@@ -32,8 +32,6 @@ from sessiond.service.store.lease_table import LeaseTable
 from sessiond.service.thread_pool import StoreThreads, ThreadPool
 from sessiond.session.tree import ChildIndex
 
-__all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
-
 
 class SessionDeps(Struct, frozen=True):
     """The services that all sessions of a daemon share."""

@@ -27,8 +27,6 @@ from sessiond.service.log.rewritten import changed as changed_file
 from sessiond.service.log.rewritten import is_rewritten
 from sessiond.service.pubsub.subscription import Subscription
 
-__all__ = ["Loop"]
-
 
 class Loop:
     """Serves one session's inbox from its opening on."""

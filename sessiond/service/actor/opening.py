@@ -21,8 +21,6 @@ from sessiond.service.ports import Progress
 from sessiond.service.progress import LatestProgress
 from sessiond.service.thread_pool import ThreadPool
 
-__all__ = ["Opening"]
-
 
 class Opening:
     """The opening of one session, and its outcome."""

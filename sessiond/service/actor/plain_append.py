@@ -17,8 +17,6 @@ from sessiond.session.append import append
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 
-__all__ = ["PlainAppend"]
-
 
 class PlainAppend(Command, eq=False):
     """A message without id, key, parent, expectation and lease that waits to be stored."""

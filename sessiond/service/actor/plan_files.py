@@ -7,8 +7,6 @@ from collections import OrderedDict
 from sessiond.limits import PLANS_KEPT_MAX
 from sessiond.session.compaction.touched_files import TouchedFiles
 
-__all__ = ["PlanFiles"]
-
 
 class PlanFiles:
     """Touched files by plan id, of the latest plans."""

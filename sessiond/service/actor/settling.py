@@ -14,8 +14,6 @@ from sessiond.service.actor.batch import Batch
 from sessiond.service.ports import Partner
 from sessiond.session.receipts import receipts_of_run
 
-__all__ = ["settle"]
-
 
 def settle(
     batch: Batch,

@@ -34,8 +34,6 @@ from sessiond.service.store.lease_table import LeaseChange, Leased, LeaseTable
 from sessiond.service.thread_pool import ThreadPool
 from sessiond.session.leases import lease_lost
 
-__all__ = ["SharedLeases"]
-
 _RETRY_SECONDS: Final = 1.0
 
 

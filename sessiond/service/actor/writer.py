@@ -30,8 +30,6 @@ from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.messenger import Messenger
 from sessiond.service.thread_pool import StoreThreads
 
-__all__ = ["SessionWriter", "WriterStatistics"]
-
 T = TypeVar("T")
 
 

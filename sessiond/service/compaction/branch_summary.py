@@ -23,8 +23,6 @@ from sessiond.session.compaction.prompts import branch_prompt
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.context.tokens import Estimator
 
-__all__ = ["branch_plan", "branch_wanted", "stored_of_branch", "told_of_branch"]
-
 _SUMMARIES = frozenset({int(Kind.COMPACTION), int(Kind.BRANCH_SUMMARY)})
 
 

@@ -31,8 +31,6 @@ from sessiond.session.compaction.touched_files import TouchedFiles, touched
 from sessiond.session.context.context import is_closed, plan_context
 from sessiond.session.context.tokens import Estimator
 
-__all__ = ["Division", "files_before", "plan_at", "plan_before"]
-
 
 class Division(Struct, frozen=True):
     """Parts that a compaction at an entry would summarise and keep."""

@@ -17,8 +17,6 @@ from sessiond.session.context.context import plan_context
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
-__all__ = ["figures_at", "figures_in", "lines_to_count"]
-
 
 def lines_to_count(session: Session, head: str) -> Iterable[int]:
     """Return the lines of the context at a head, if a compaction there needs figures."""

@@ -13,8 +13,6 @@ from sessiond.session.compaction.cut_point import Reason, Step
 from sessiond.session.compaction.plan_id import PlanRef, encode_plan_id
 from sessiond.session.compaction.prompts import Material, compaction_prompt
 
-__all__ = ["PlanRequest", "make_plan"]
-
 
 class PlanRequest(Struct, frozen=True):
     """Head; number of newest tokens to keep, or the first entry to keep; focus of the summary."""

@@ -25,8 +25,6 @@ from sessiond.service.policies import Policies
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.context.context import messages_seen
 
-__all__ = ["Recommender"]
-
 
 class _Judged(Struct, frozen=True):
     """Leaf of a head at the last check, and whether its context was too large."""

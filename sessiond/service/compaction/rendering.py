@@ -21,8 +21,6 @@ from sessiond.session.compaction.compaction import CompactRequest, Render, kept_
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
-__all__ = ["lines_to_read", "renderer"]
-
 
 def lines_to_read(
     actor: SessionActor, request: CompactRequest

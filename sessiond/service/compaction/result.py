@@ -13,16 +13,6 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.events import notification
 from sessiond.service.ports import Ticket
 
-__all__ = [
-    "CompactResult",
-    "EntryRef",
-    "result_with_figures",
-    "stored_result",
-    "tell",
-    "tell_completed",
-    "tokens_around",
-]
-
 
 class EntryRef(Struct, frozen=True):
     """Entry by id and seq."""

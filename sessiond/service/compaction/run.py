@@ -11,8 +11,6 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction.result import CompactResult
 from sessiond.service.summaries.runs import Run
 
-__all__ = ["CompactionRequest", "CompactionRun"]
-
 
 class CompactionRequest(Struct, frozen=True):
     """Head to compact; focus of the summary; lease and key of the commit; first entry to keep."""

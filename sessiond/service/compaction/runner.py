@@ -45,8 +45,6 @@ from sessiond.session.compaction.policy import stored_summary
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.receipts import Receipt
 
-__all__ = ["CompactionRunner"]
-
 _INSTEAD = "plan_id and summary"
 _ClaimSource = Callable[[OpenSession, str], Claim | None]
 

@@ -11,8 +11,6 @@ from typing import Protocol
 
 from sessiond.limits import CACHES_BYTES_MAX
 
-__all__ = ["Cache", "CacheBudget"]
-
 
 class Cache(Protocol):
     """Store of values that can be computed again."""

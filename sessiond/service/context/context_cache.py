@@ -28,8 +28,6 @@ from sessiond.session.context.context import (
     shared_prefix,
 )
 
-__all__ = ["Context", "ContextCache", "build_context"]
-
 
 class Context(Struct, frozen=True):
     """Built context. The lists may have grown for a later leaf: `count` bounds this context."""

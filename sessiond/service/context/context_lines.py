@@ -16,8 +16,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.policy import PRESETS
 from sessiond.session.compaction.touched_files import TouchedFiles
 
-__all__ = ["context_line", "context_lines", "settings_before"]
-
 
 def context_lines(
     opened: OpenSession, seqs: Sequence[int], lines: Iterable[bytes], compaction: int

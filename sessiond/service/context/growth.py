@@ -15,8 +15,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import BEGINS
 from sessiond.session.context.tokens import Estimator
 
-__all__ = ["growth", "may_be_less"]
-
 _USAGE: Final = b'"usage"'
 _TELLING: Final = (_USAGE, b"image")
 """Words of a message whose tokens its size does not bound."""

@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 
 from sessiond.service.context.cache_budget import CacheBudget
 
-__all__ = ["RecentlyUsed"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -28,8 +28,6 @@ from sessiond.service.policies import Policies
 from sessiond.session.context.context import BEGINS, context_end, plan_context
 from sessiond.session.context.tokens import Estimator, spent
 
-__all__ = ["TokenCounts"]
-
 _UNKNOWN: Final = -1
 _PLACE: Final = array("q", (_UNKNOWN,))
 

@@ -25,8 +25,6 @@ from sessiond.session.context.context import shared_prefix
 from sessiond.session.providers.shapes import NOTHING, Settled, ShapedPart, View, show
 from sessiond.session.providers.tool_pairing import ContextMessage
 
-__all__ = ["ViewCache", "Viewed", "shared"]
-
 
 class _Trunk(Struct, eq=False):
     """Settled messages; grows for the newest view and stays unchanged for the older ones."""

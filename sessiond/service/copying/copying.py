@@ -29,8 +29,6 @@ from sessiond.service.copying.source import CopyDeps, Source, Step, portions
 from sessiond.service.log.rewritten import as_stored
 from sessiond.session.index import Session
 
-__all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
-
 # Kinds that always give a message; a branch summary may be empty and then gives none.
 _SAYS: Final = MESSAGE_KINDS | {Kind.CUSTOM_MESSAGE}
 # Fields of an entry's place in its own file: its head and its append there.

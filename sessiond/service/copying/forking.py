@@ -34,8 +34,6 @@ from sessiond.service.log.plan_lines import plan_lines
 from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
 from sessiond.session.context.context import plan_context
 
-__all__ = ["Fork", "Taken", "fork"]
-
 Taken = Literal["path", "all", "context", "none"]
 
 

@@ -24,16 +24,6 @@ from sessiond.service.copying.source import CopyDeps, Source, Step
 from sessiond.service.log.session_info import Lineage
 from sessiond.session.settings import SETTINGS
 
-__all__ = [
-    "Birth",
-    "facts_of",
-    "header_of",
-    "inherited_state",
-    "lineage_of_copy",
-    "settings_of",
-    "title_of",
-]
-
 _encode: Final = msgspec.json.Encoder().encode
 # Facts that have no field in a native header.
 _FACTS: Final = ("provider", "thinking_level")

@@ -13,8 +13,6 @@ from sessiond.model.row import CompactionEffect, Kind, LeafEffect
 from sessiond.service.copying.source import Source
 from sessiond.session.index import Session
 
-__all__ = ["without_labels"]
-
 _REFERRING = frozenset({int(Kind.COMPACTION), int(Kind.LEAF)})
 
 

@@ -26,17 +26,6 @@ from sessiond.service.summaries.summarizers import Wanted
 from sessiond.session.compaction.transcript import conversation
 from sessiond.session.context.context import plan_context
 
-__all__ = [
-    "TURN_ENTRIES_MAX",
-    "MergedSession",
-    "merge_into_new",
-    "merge_plan",
-    "merge_wanted",
-    "merged_here",
-    "spoken",
-    "turn",
-]
-
 TURN_ENTRIES_MAX: Final = 3
 _encode: Final = msgspec.json.Encoder().encode
 

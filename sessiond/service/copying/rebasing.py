@@ -16,8 +16,6 @@ from sessiond.service.log.session_info import Lineage
 from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
 from sessiond.service.sources.agents.writing import Step
 
-__all__ = ["by_ids", "by_indices", "rebase"]
-
 
 def by_ids(source: Source, entry_ids: Sequence[str]) -> list[int]:
     """Return the entries of the tree with these ids. Raises EntryNotFound, InvalidParams."""

@@ -26,20 +26,6 @@ from sessiond.session.moves import LEAF_CUSTOM_TYPE
 from sessiond.session.settings import Stated
 from sessiond.visible import counted
 
-__all__ = [
-    "MERGE_CUSTOM_TYPE",
-    "CopyDeps",
-    "Source",
-    "Step",
-    "annotation_seqs",
-    "label_seqs",
-    "message_at",
-    "message_index",
-    "out_of_range",
-    "portions",
-    "state_seqs",
-]
-
 Step = int | Entry
 """A line of the source, or an entry that the copy adds and that has no id yet."""
 S = TypeVar("S", bound=Step)

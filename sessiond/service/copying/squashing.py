@@ -21,8 +21,6 @@ from sessiond.session.compaction.policy import Preset, stored_summary
 from sessiond.session.compaction.prompts import squash_prompt
 from sessiond.session.compaction.touched_files import TouchedFiles, touched
 
-__all__ = ["Squash", "plan_squash", "squashed"]
-
 _SUMMARIES = frozenset({int(Kind.COMPACTION), int(Kind.BRANCH_SUMMARY)})
 
 

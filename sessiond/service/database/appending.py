@@ -31,8 +31,6 @@ from sessiond.service.database.database import (
 from sessiond.service.database.following.looking import LATE_TRIES, Looking
 from sessiond.service.database.refusals import could_not
 
-__all__ = ["Appending"]
-
 
 class Appending(Looking):
     """A log that appends. `send` is for the event loop, and all other methods for the log's thread."""

@@ -27,8 +27,6 @@ from sessiond.service.files.checking.verifying import (
 from sessiond.service.ports import Progress
 from sessiond.service.store.checks import Repair, Verification
 
-__all__ = ["DatabaseChecks"]
-
 
 class DatabaseChecks:
     """Checks of the sessions of one database."""

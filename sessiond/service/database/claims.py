@@ -13,8 +13,6 @@ from sessiond.errors import StorageError
 from sessiond.limits import CLAIM_SECONDS
 from sessiond.service.database.database import SessionDatabase
 
-__all__ = ["DatabaseClaim", "DatabaseClaims"]
-
 
 class DatabaseClaims:
     """The claims of one daemon. Safe in any thread."""

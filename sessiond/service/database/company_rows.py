@@ -16,8 +16,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["CompanyRows", "Sender", "SenderChange", "StoredPresence", "StoredSignal"]
-
 
 class Sender(Struct, frozen=True):
     """A sender as it is seen with the row of its session."""

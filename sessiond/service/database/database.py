@@ -18,22 +18,6 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.service.database.company_rows import CompanyRows, Sender
 
-__all__ = [
-    "NO_LINES",
-    "NO_TOKEN",
-    "OF_DOCUMENTS",
-    "ChangedHeads",
-    "Head",
-    "HeldRow",
-    "Place",
-    "SessionDatabase",
-    "StoredDocument",
-    "Totals",
-    "Trashed",
-    "Unsent",
-    "chained",
-]
-
 Place = Literal["draft", "placed", "archived"]
 """Place of a session; a draft comes to its place with its first answer."""
 

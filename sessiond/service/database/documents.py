@@ -29,8 +29,6 @@ from sessiond.state.document import ABSENT, Change, Document, Draft, Moment
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
 
-__all__ = ["REVISIONS", "DocumentRows", "SharedDocuments", "new_token"]
-
 _TOKEN_BYTES: Final = 16
 REVISIONS: Final = "state_revision"
 """Name under which revisions are reserved."""

@@ -14,8 +14,6 @@ from sessiond.errors import StorageError
 from sessiond.limits import DOORBELL_SECONDS
 from sessiond.service.database.database import SessionDatabase
 
-__all__ = ["Doorbell"]
-
 
 class Doorbell:
     """The rings of one daemon. Safe in any thread."""

@@ -23,8 +23,6 @@ from sessiond.service.database.database import Head, Unsent
 from sessiond.service.database.refusals import outpaced
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
-__all__ = ["DatabaseLeases", "LeasedLog", "leases_in"]
-
 _DECODER = typed.decoder(tuple[Leased, ...])
 _NS = 1_000_000_000
 _TRIES = 100

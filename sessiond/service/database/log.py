@@ -37,8 +37,6 @@ from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.refusals import outpaced
 
-__all__ = ["DatabaseLog"]
-
 
 class DatabaseLog(Appending):
     """A `SessionLog` in a database. One thread appends and looks; any thread reads."""

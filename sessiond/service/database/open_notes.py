@@ -13,8 +13,6 @@ from time import monotonic
 from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS, OPEN_NOTE_SECONDS
 from sessiond.service.database.database import Head, SessionDatabase
 
-__all__ = ["OpenNotes"]
-
 
 class OpenNotes:
     """The notes of one daemon, each of which replaces the one before. Safe in any thread; blocking."""

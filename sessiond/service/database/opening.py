@@ -25,8 +25,6 @@ from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["DatabaseOpener"]
-
 _TRIES: Final = 100
 
 

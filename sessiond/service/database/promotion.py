@@ -27,8 +27,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.refusals import id_is_taken
 
-__all__ = ["NewRow", "Promotions", "created", "give_place"]
-
 
 class NewRow(Struct, frozen=True):
     """The row that a session out of memory is to have, and its lines."""

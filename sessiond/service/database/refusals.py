@@ -11,14 +11,6 @@ from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.visible import counted
 
-__all__ = [
-    "asking_for_session_id",
-    "could_not",
-    "naming_what_is_there",
-    "outpaced",
-    "refuse_missing_lines",
-]
-
 
 @contextmanager
 def naming_what_is_there(database: SessionDatabase) -> Generator[None]:

@@ -12,8 +12,6 @@ from time import monotonic
 
 from msgspec import Struct
 
-__all__ = ["Silence"]
-
 
 class _Heard(Struct):
     """The last beat of a daemon, and the seconds of answered questions since then."""

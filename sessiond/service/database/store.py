@@ -53,8 +53,6 @@ from sessiond.state.codec import SECRETS, STATE, encode
 from sessiond.state.document import Document
 from sessiond.state.secret_store import SecretStore
 
-__all__ = ["DatabaseStore"]
-
 
 class DatabaseStore:
     """The sessions of a database and the files of a profile."""

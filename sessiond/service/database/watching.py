@@ -21,8 +21,6 @@ from sessiond.service.database.silence import Silence
 from sessiond.service.external.watcher import Changed, Watch
 from sessiond.service.thread_pool import ThreadPool
 
-__all__ = ["DatabaseWatches"]
-
 T = TypeVar("T")
 
 

@@ -21,8 +21,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.transcript import conversation
 from sessiond.session.context.context import plan_context
 
-__all__ = ["compaction_forms"]
-
 _AS_MESSAGES: Final = (
     "compactions by a first kept entry became compactions by the messages they give"
 )

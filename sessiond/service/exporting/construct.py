@@ -21,8 +21,6 @@ from sessiond.service.log.turn_reader import answers_a_call, read_turn
 from sessiond.service.ports import Progress
 from sessiond.session.turns.boundaries import TurnSpan, turns_down
 
-__all__ = ["construct_document"]
-
 _encode: Final = msgspec.json.encode
 _TITLE: Final = "the title was left out: in Construct it stands in index.json, not in the session"
 _OTHERS: Final = "entries outside main's path were left out ({})"

@@ -46,8 +46,6 @@ from sessiond.service.exporting.visibility import MAY_DIFFER, changed_visibility
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.draft import Staged
 
-__all__ = ["Converter", "Standing"]
-
 _ENVELOPE: Final = frozenset({"id", "parent_id", "timestamp", "head", "atom", "atom_of"})
 _HEADS: Final = "entries of named heads became branches without a name"
 _FACTS: Final = "facts of the header were left out"

@@ -20,8 +20,6 @@ from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.moves import BranchRequest, branch, reset
 
-__all__ = ["Copy"]
-
 _ID_CHARS: Final = 8
 # Kinds that may stand below the leaf without any effect on the context there.
 _SILENT: Final = frozenset(Kind) - CONTEXT_KINDS - {Kind.COMPACTION}

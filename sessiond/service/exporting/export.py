@@ -25,8 +25,6 @@ from sessiond.service.ports import Progress
 from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
 from sessiond.service.sources.dry_run import indexed
 
-__all__ = ["Export", "converted", "export"]
-
 
 class Export(NamedTuple):
     """The bytes of an exported session, in pieces, and notes on what had to change.

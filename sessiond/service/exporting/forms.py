@@ -27,8 +27,6 @@ from sessiond.model.entries import (
 )
 from sessiond.session.draft import Staged
 
-__all__ = ["UNKNOWN", "Form", "weaker_forms"]
-
 Form = tuple[Staged, str]
 """An entry, and what the entry loses against the stored one; "" for nothing."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["Losses"]
-
 
 class Losses:
     """Counter of what was lost. No text contains content of a session."""

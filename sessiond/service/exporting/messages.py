@@ -21,8 +21,6 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.compaction.transcript import as_told
 
-__all__ = ["KEPT", "SILENT", "UNSEEN", "Said", "Way", "part_id", "ways_to_say"]
-
 Way = tuple[list[Raw], str]
 """Messages in the shape of the other program, and what was lost."""
 

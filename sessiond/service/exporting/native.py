@@ -27,8 +27,6 @@ from sessiond.service.ports import Progress
 from sessiond.session.index import Session
 from sessiond.visible import counted
 
-__all__ = ["native_lines", "native_notes"]
-
 _encode: Final = msgspec.json.Encoder().encode
 _EDITS: Final = "edits of earlier messages apply in their own format only"
 _RECORDS: Final = NATIVE.rules.records

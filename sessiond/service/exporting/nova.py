@@ -21,8 +21,6 @@ from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.log.state_info import StateInfo
 from sessiond.service.sources.documents.nova import DOCUMENT, NovaState, nova_state
 
-__all__ = ["nova_document"]
-
 _encode: Final = msgspec.json.encode
 _OTHERS: Final = "entries besides the working state were left out ({})"
 _TITLE: Final = "the title was left out: Nova has none"

@@ -7,8 +7,6 @@ from typing import Final
 from sessiond.dialects.base import ContextLine, Dialect
 from sessiond.model.row import Kind
 
-__all__ = ["MAY_DIFFER", "changed_visibility"]
-
 MAY_DIFFER: Final = frozenset({Kind.CUSTOM_MESSAGE, Kind.BRANCH_SUMMARY})
 """Kinds that some programs show to a model."""
 

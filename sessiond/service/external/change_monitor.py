@@ -14,8 +14,6 @@ from sessiond.service.external.foreign_lines import ForeignLines
 from sessiond.service.external.watcher import NO_WATCH, Changed, Watch
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["ChangeMonitor", "Follower", "WatchSession"]
-
 WatchSession = Callable[[OpenSession, Changed], Watch]
 """Function that tells of each change of an open session by another writer."""
 

@@ -37,8 +37,6 @@ from sessiond.service.external.inotify_events import (
 )
 from sessiond.system import SYSTEM
 
-__all__ = ["NO_NOTICES", "FolderNotices", "InotifyFolders", "Told"]
-
 Told = dict[Path, set[str] | None]
 """The changed names of each folder; None if every name of the folder may have changed."""
 

@@ -31,8 +31,6 @@ from sessiond.service.pubsub.company import CompanyNews
 from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.messenger import Messenger
 
-__all__ = ["ForeignLines"]
-
 _seq: Final = attrgetter("seq")
 # Behind the first one, what is missing is what other daemons have stored during a catch-up.
 _HOLD_TRIES: Final = 3

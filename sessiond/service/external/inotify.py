@@ -38,8 +38,6 @@ from sessiond.service.external.watcher import (
 )
 from sessiond.system import SYSTEM
 
-__all__ = ["InotifyWatcher", "best_watcher"]
-
 _READ_BYTES: Final = 64 * 1024
 
 

@@ -10,22 +10,6 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = [
-    "ATTRIB",
-    "CREATE",
-    "DELETE",
-    "DELETE_SELF",
-    "IGNORED",
-    "MODIFY",
-    "MOVED_FROM",
-    "MOVED_TO",
-    "MOVE_SELF",
-    "ONLYDIR",
-    "OVERFLOW",
-    "UNMOUNT",
-    "events_in",
-]
-
 MODIFY, ATTRIB, MOVED_FROM, MOVED_TO = 0x2, 0x4, 0x40, 0x80
 CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 UNMOUNT, OVERFLOW, IGNORED, ONLYDIR = 0x2000, 0x4000, 0x8000, 0x1000000

@@ -25,17 +25,6 @@ from sessiond.journal.disk.files import FileStat
 from sessiond.limits import WATCH_POLL_SECONDS, WATCH_POLLS_AGAIN
 from sessiond.service.external.folder_notices import NO_NOTICES, FolderNotices
 
-__all__ = [
-    "NO_WATCH",
-    "Changed",
-    "Looks",
-    "PathOf",
-    "PollingWatcher",
-    "Unwatched",
-    "Watch",
-    "Watcher",
-]
-
 Changed = Callable[[bool], None]
 """Called on the loop; True if the path may have another file now, or none."""
 PathOf = Callable[[], Path | None]

@@ -20,8 +20,6 @@ from sessiond.service.files.roots.roots import Roots
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Assembly"]
-
 
 class Assembly:
     """Builder of open sessions: adds to a file's lines what the profile knows of the file."""

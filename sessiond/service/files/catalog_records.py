@@ -27,9 +27,6 @@ from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.store.listed import Snapshot
 
-__all__ = ["CatalogRecords", "fingerprint_of", "fits_line"]
-
-
 _UNSEEN: Final = "unseen"
 
 

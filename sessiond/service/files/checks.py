@@ -27,8 +27,6 @@ from sessiond.service.sources.documents.found import NewSession, document_at
 from sessiond.service.store.checks import Repair, Verification
 from sessiond.session.draft import read_only
 
-__all__ = ["FileChecks", "verify_any"]
-
 
 def verify_any(files: Files, path: Path, look: VerifyScope = WHOLE) -> Verification:
     """Check every line of a file of any format that can be read. Raises StorageError."""

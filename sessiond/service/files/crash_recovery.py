@@ -32,8 +32,6 @@ from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.line_indexer import is_zeros
 from sessiond.visible import counted
 
-__all__ = ["judge_tail", "open_unchanged", "report_incomplete", "torn_detail"]
-
 _OWN_BEGINNING: Final = b'{"type":"'
 
 

@@ -23,8 +23,6 @@ from sessiond.limits import PLACE_PATIENCE_SECONDS
 from sessiond.service.thread_pool import Outcome, ThreadPool
 from sessiond.visible import printable
 
-__all__ = ["Answer", "guarded"]
-
 T = TypeVar("T")
 P = TypeVar("P", Path, Path | str)
 

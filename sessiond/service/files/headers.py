@@ -10,8 +10,6 @@ from sessiond.journal.scanning import scan
 from sessiond.service.log.indexer import Indexer
 from sessiond.visible import printable
 
-__all__ = ["require_header"]
-
 
 def require_header(files: Files, path: Path) -> None:
     """Raise SessionCorrupt for a file that does not begin with a header.

@@ -75,8 +75,6 @@ from sessiond.service.sources.agents.sources import (
 from sessiond.service.store.checks import Verification
 from sessiond.visible import counted
 
-__all__ = ["AgentFile", "AgentFiles"]
-
 
 class AgentFile(Struct, frozen=True):
     """A file of another agent: the agent's name, the first line, and the header of its session.

@@ -47,8 +47,6 @@ from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.columns import Columns, columns_of, restore
 
-__all__ = ["KeptIndexes"]
-
 # One more whenever a reader gives a line another meaning, or the columns or the state of a reading change.
 _READER: Final = 6
 _MADE_BY: Final = f"{__version__}/{_READER}/{sys.byteorder}/{array('i').itemsize}"

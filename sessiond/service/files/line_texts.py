@@ -32,8 +32,6 @@ from sessiond.service.files.profile import Profile
 from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.store.listed import TextsChanged
 
-__all__ = ["LineTexts", "LinesFrom", "file_texts", "read_texts"]
-
 LinesFrom = Callable[[int, int], Iterator[tuple[bytes, int]]]
 """Yields the lines from a seq on, which begins at an offset, with the offset where each line ends."""
 Located = tuple[bytes, LinePlace | None]

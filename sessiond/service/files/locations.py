@@ -42,8 +42,6 @@ from sessiond.service.store.refusals import exists_again, lies_inside, still_the
 from sessiond.session.draft import read_only
 from sessiond.visible import printable
 
-__all__ = ["SessionFiles"]
-
 
 class SessionFiles:
     """The places of one profile's session files."""

@@ -27,8 +27,6 @@ from sessiond.service.store.refusals import id_is_taken, short_enough
 from sessiond.service.store.roots import RootOfCopy
 from sessiond.session.index import Session
 
-__all__ = ["SessionMaker"]
-
 
 class SessionMaker:
     """The maker of one profile's sessions."""

@@ -21,8 +21,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.visible import printable
 
-__all__ = ["SessionOpener"]
-
 
 class SessionOpener:
     """The opener of one profile's session files, and of files anywhere."""

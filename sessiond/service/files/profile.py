@@ -22,8 +22,6 @@ from sessiond.service.files.rows import Rows
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.thread_pool import ThreadPool
 
-__all__ = ["Profile"]
-
 
 class Profile:
     """The folders, the catalog and the files of one profile; the folders exist."""

@@ -24,8 +24,6 @@ from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 
-__all__ = ["Promotion"]
-
 
 class Promotion(Struct, frozen=True):
     """A promotion of a session of one profile."""

@@ -30,8 +30,6 @@ from sessiond.service.listing.root_rooms import IndexedTexts, RootRooms, indexed
 from sessiond.service.store.roots import RootInfo, ShownAt
 from sessiond.visible import printable
 
-__all__ = ["FolderRoots"]
-
 _FILES_TRIED: Final = 20
 
 

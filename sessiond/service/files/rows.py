@@ -10,8 +10,9 @@ from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
-from sessiond.journal.journal import Journal, scan
+from sessiond.journal.journal import Journal
 from sessiond.journal.profile.layout import Layout
+from sessiond.journal.scanning import scan
 from sessiond.model.entries import Header
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords
@@ -24,8 +25,6 @@ from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.sources.agents.sampling import HeldFile
 from sessiond.service.store.listed import snapshot
 from sessiond.visible import printable
-
-__all__ = ["NothingSaid", "Rows"]
 
 T = TypeVar("T")
 

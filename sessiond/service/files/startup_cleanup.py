@@ -13,8 +13,6 @@ from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.roots.places import DamagedNote, read_note
 from sessiond.service.files.store import FileStore
 
-__all__ = ["remove_half_made", "remove_stray_indexes", "settle_drafts", "settle_notes"]
-
 
 def remove_half_made(store: FileStore) -> None:
     """Remove the files that an earlier daemon was making when it ended.

@@ -36,8 +36,6 @@ from sessiond.state.folder import Decode, DocumentFolder
 from sessiond.state.key_file import KeySource
 from sessiond.state.secret_store import SecretStore
 
-__all__ = ["FileStore"]
-
 D = TypeVar("D", covariant=True)
 
 

@@ -11,8 +11,6 @@ from sessiond.service.files.profile import Profile
 from sessiond.service.store.trash import TrashedSession, TrashResult
 from sessiond.visible import printable
 
-__all__ = ["TrashedFiles"]
-
 
 class TrashedFiles:
     """The deleted files of one profile."""

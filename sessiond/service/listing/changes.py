@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from sessiond.catalog.rows import Shown, Stored
 from sessiond.model.events import CatalogChange
 
-__all__ = ["Changes"]
-
 
 class Changes:
     """Changes collected over one or more transactions. Changes of drafts are not told.

@@ -14,8 +14,6 @@ from sessiond.model.events import CatalogChange, CatalogChanged
 from sessiond.service.log.events import notification
 from sessiond.service.ports import Listener
 
-__all__ = ["Feed"]
-
 
 class Feed:
     """The connections that watch the catalog."""

@@ -34,8 +34,6 @@ from sessiond.service.store.listed import TextsChanged, Unreadable
 from sessiond.service.store.session_store import SessionStore
 from sessiond.visible import printable
 
-__all__ = ["Covered", "Indexing"]
-
 
 class Covered(Struct, frozen=True):
     """The sessions that a search covers: one of them, or else those of a query."""

@@ -53,8 +53,6 @@ from sessiond.service.store.listed import Snapshot, snapshot
 from sessiond.service.store.roots import ShownAt
 from sessiond.service.store.session_store import SessionStore
 
-__all__ = ["LiveCatalog", "RosterStatistics"]
-
 T = TypeVar("T")
 
 # Times that the pause behind a failed round is doubled: to about a minute.

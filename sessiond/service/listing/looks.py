@@ -15,8 +15,6 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.internal_commands import look_again
 from sessiond.service.store.listed import Behind, Scanner
 
-__all__ = ["ActorLooks"]
-
 
 class ActorLooks:
     """Looks at the sessions that are open, by their actors."""

@@ -17,8 +17,6 @@ from sessiond.limits import KEPT_PAGE_BYTES_MAX, KEPT_PAGES_MAX
 from sessiond.model.times import TimeText
 from sessiond.service.store.listed import Unreadable
 
-__all__ = ["LookProgress", "Pages", "Selection"]
-
 _Asked = tuple[Query, int, Position | None]
 
 _syntax: Final = typed.decoder(Raw)

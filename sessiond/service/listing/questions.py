@@ -24,8 +24,6 @@ from sessiond.service.ports import Asker, Progress
 from sessiond.service.store.listed import Behind, Scanner
 from sessiond.service.store.session_store import SessionStore
 
-__all__ = ["Questions"]
-
 T = TypeVar("T")
 
 _LOOKS_MAX: Final = 5

@@ -18,8 +18,6 @@ from sessiond.errors import StorageError
 from sessiond.limits import ROOT_TEXT_CHARS_MAX
 from sessiond.service.store.listed import Whereabouts
 
-__all__ = ["IndexedTexts", "Room", "RootRooms", "indexed_texts"]
-
 
 class Room(Struct):
     """The characters that a root may still add to the index; none once a session did not fit."""

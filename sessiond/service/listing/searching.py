@@ -41,8 +41,6 @@ from sessiond.service.ports import Asker
 from sessiond.service.store.listed import Unreadable
 from sessiond.service.store.session_store import SessionStore
 
-__all__ = ["IndexStatistics", "Search"]
-
 _OVER: Final = object()
 _KINDS: Final[Mapping[Part, Literal["outputs", "arguments", "messages"]]] = {
     Part.OUTPUT: "outputs",

@@ -19,8 +19,6 @@ from sessiond.service.ports import Progress
 from sessiond.service.progress import LatestProgress
 from sessiond.service.store.listed import SampledSession, Scanner
 
-__all__ = ["WholeFigures"]
-
 Put = Callable[[Stored, Mark | None], Awaitable[None]]
 Reporting = Callable[[Callable[[], Awaitable[None]]], Awaitable[bool]]
 

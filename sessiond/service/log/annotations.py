@@ -10,8 +10,6 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.model.working.annotations import patch_of, patched
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["annotations_of", "summed"]
-
 
 def annotations_of(opened: OpenSession, seq: int, upto: int) -> dict[str, Any]:
     """Return what the annotations of an entry say as of line `upto`. Blocks; raises StorageError."""

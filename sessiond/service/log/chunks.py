@@ -13,8 +13,6 @@ from typing import Protocol
 from sessiond.errors import TooLarge
 from sessiond.limits import LINE_BYTES_MAX, REPLAY_CHUNK_BYTES
 
-__all__ = ["StoredLines", "chunks", "emptied", "line_is_too_long", "lists_of"]
-
 
 class StoredLines(Protocol):
     """Lines by their ordinals: a `SessionLog`, or the `LineReader` of a spool."""

@@ -21,8 +21,6 @@ from sessiond.model.row import Kind
 from sessiond.model.short_texts import shortened
 from sessiond.session.index import Session
 
-__all__ = ["CONVERSATION", "Ending", "EndingCache", "SessionState", "WorkingState"]
-
 WorkingState = Literal["active", "done", "error"]
 
 _ASSISTANT: Final = int(Kind.ASSISTANT)

@@ -16,8 +16,6 @@ from sessiond.dialects.lenient_json import lenient, text
 from sessiond.model.events import Origin
 from sessiond.model.row import TYPE_OF_KIND, Kind, LeafEffect, Row, Rules
 
-__all__ = ["Event", "Origin", "event_body", "event_prefix", "notification", "type_word"]
-
 _encoder = msgspec.json.Encoder()
 _HEAD: Final = b'{"jsonrpc":"2.0","method":"%s","params":%s}'
 

@@ -19,8 +19,6 @@ from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
 from sessiond.visible import printable
 
-__all__ = ["Indexer"]
-
 _FIRST_BYTES: Final = (
     (b"\xef\xbb\xbf", "it begins with a byte order mark; save the file without one"),
     (b"\xff\xfe", "it is UTF-16; make it UTF-8 first: iconv -f UTF-16 -t UTF-8"),

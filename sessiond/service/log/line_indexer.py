@@ -26,8 +26,6 @@ from sessiond.session.atoms import Atoms
 from sessiond.session.columns import fold_lines
 from sessiond.session.index import FIRST_WORDS_CHARS, Session
 
-__all__ = ["LineIndexer", "is_closed_half", "is_zeros", "too_long"]
-
 _USER: Final = int(Kind.USER)
 # Lines that are decoded together; they and their columns fit the processor's cache.
 _RUN_LINES: Final = 256

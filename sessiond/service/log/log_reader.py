@@ -16,8 +16,6 @@ from sessiond.service.log.events import Event
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import NOT_AS_INDEXED, changed
 
-__all__ = ["LogReader"]
-
 
 class LogReader:
     """Stored lines of one session."""

@@ -15,19 +15,17 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Found, SessionLog
 from sessiond.limits import INLINE_READ_BYTES
 from sessiond.model.entries import Header
-from sessiond.model.events import ReadOnlyReason
+from sessiond.model.events import Origin, ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Effect, InfoEffect, Kind, LeafEffect, Row
 from sessiond.model.scopes import Scope, scope_in
 from sessiond.model.working.entries import BadState, StateEffect
 from sessiond.service.log.ending import EndingCache, SessionState
-from sessiond.service.log.events import Event, Origin
+from sessiond.service.log.events import Event
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
 from sessiond.session.index import Session
 from sessiond.session.settings import Stated
-
-__all__ = ["OpenSession"]
 
 EXTERNAL: Final = Origin(external=True)
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.ASSISTANT)})

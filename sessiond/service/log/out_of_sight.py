@@ -13,8 +13,6 @@ import msgspec
 from sessiond.errors import StorageError
 from sessiond.service.ports import Asker
 
-__all__ = ["out_of_sight", "require_current_lists", "stale_meta"]
-
 _encode: Final = msgspec.json.Encoder().encode
 
 

@@ -16,8 +16,6 @@ from sessiond.journal.store import SessionLog
 from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.service.log.chunks import chunks
 
-__all__ = ["plan_lines"]
-
 # The beginning of a text of base64, perhaps a data URL, with line breaks or escaped slashes: 4,096 units, which tell
 # the type of the image. What follows is cut.
 _BEGINNING: Final = rb'"(?:data:[a-z0-9.+;=/-]{1,100},)?(?:[A-Za-z0-9+/_-]|\\[/rn]){4096}'

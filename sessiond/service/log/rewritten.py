@@ -20,8 +20,6 @@ from sessiond.journal.disk.failures import storage_error
 from sessiond.journal.store import SessionLog
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["NOT_AS_INDEXED", "as_stored", "changed", "is_rewritten"]
-
 T = TypeVar("T")
 
 # Errors of decoding a stored line that differs from the indexed one.

@@ -18,8 +18,6 @@ from sessiond.model.scopes import Scope
 from sessiond.model.usage import Usage
 from sessiond.session.index import Head, Session
 
-__all__ = ["Activity", "HeadInfo", "Lineage", "Persist", "SessionInfo", "head_infos", "lineage_of"]
-
 Persist = Literal["on_assistant", "immediate", "never"]
 Activity = Literal["busy", "idle"]
 

@@ -6,8 +6,6 @@ from msgspec import Struct
 
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["DecisionInfo", "Metrics", "StateInfo", "brief_of", "state_of"]
-
 
 class DecisionInfo(Struct, frozen=True):
     """Key decision and its time, null if its entry has none."""

@@ -26,8 +26,6 @@ from sessiond.service.ports import Progress
 from sessiond.session.compaction.touched_files import FileTools, touches
 from sessiond.session.context.stringify import whole_text
 
-__all__ = ["CompactionFigures", "FileFigures", "MessageFigures", "SessionFigures", "statistics"]
-
 _COUNT_MAX: Final = 2**53
 
 

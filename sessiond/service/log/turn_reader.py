@@ -15,8 +15,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.session.turns.boundaries import TurnSpan
 from sessiond.session.turns.turn import ShownTurn, TurnEntry, make_turn
 
-__all__ = ["answers_a_call", "read_turn", "turn_entry"]
-
 _SUMMARIES: Final = frozenset({int(Kind.BRANCH_SUMMARY), int(Kind.COMPACTION)})
 _ERRORS: Final = ("errorMessage", "error_message", "error")
 _NEEDED: Final = frozenset(MESSAGE_KINDS | _SUMMARIES | {Kind.CUSTOM_MESSAGE})

@@ -14,8 +14,6 @@ from msgspec import Struct
 from sessiond.model.events import Departure
 from sessiond.service.pubsub.presence import Arrived
 
-__all__ = ["Company", "CompanyNews", "RelayedSignal"]
-
 
 class RelayedSignal(Struct, frozen=True):
     """A signal of a connection at another daemon."""

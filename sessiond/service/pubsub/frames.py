@@ -11,8 +11,6 @@ from sessiond.model.row import Kind, Rules
 from sessiond.service.log.events import Event, event_body, event_prefix, type_word
 from sessiond.service.pubsub.subscription import Variant
 
-__all__ = ["Framed", "Frames"]
-
 Framed = dict[tuple[Callable[[bytes], bytes], bool, int], bytes]
 """Frames of one publication by framing, bodies and seq: each is made once."""
 

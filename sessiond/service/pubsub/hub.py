@@ -25,8 +25,6 @@ from sessiond.service.pubsub.session_status import SessionStatus
 from sessiond.service.pubsub.signals import Signals
 from sessiond.service.pubsub.subscription import Subscription, Variant
 
-__all__ = ["Hub", "HubStatistics"]
-
 
 class HubStatistics(Struct, frozen=True):
     """Counters of a hub."""

@@ -13,8 +13,6 @@ from sessiond.service.ports import Listener
 from sessiond.service.pubsub.company import Company, CompanyNews
 from sessiond.service.pubsub.hub import Hub
 
-__all__ = ["FindCompany", "Messenger"]
-
 FindCompany = Callable[[OpenSession], Company | None]
 """Returns the company of an open session; None for a session that no other daemon can have."""
 

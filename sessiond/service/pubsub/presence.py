@@ -24,8 +24,6 @@ from sessiond.service.log.events import notification
 from sessiond.session.index import Head
 from sessiond.session.turns.blocks import ShownBlock
 
-__all__ = ["STATES", "Arrived", "Presence"]
-
 _IDLE: Final = "idle"
 STATES: Final = {
     _IDLE: ("thinking", "executing", "compacting"),

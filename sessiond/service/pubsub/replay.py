@@ -21,8 +21,6 @@ from sessiond.service.pubsub.presence import Presence
 from sessiond.service.pubsub.session_status import SessionStatus
 from sessiond.service.pubsub.subscription import Subscription
 
-__all__ = ["Log", "Replays", "SharedState"]
-
 
 class Log(Protocol):
     """Stored entries as a replay reads them."""

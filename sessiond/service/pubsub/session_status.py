@@ -9,8 +9,6 @@ from __future__ import annotations
 from sessiond.model.events import Changed, ReadOnlyReason
 from sessiond.service.log.events import notification
 
-__all__ = ["SessionStatus"]
-
 
 class SessionStatus:
     """Status of one session that forbids or allows changes."""

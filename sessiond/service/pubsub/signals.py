@@ -13,8 +13,6 @@ from sessiond.service.ports import Listener
 from sessiond.service.pubsub.presence import Presence
 from sessiond.service.pubsub.subscription import Subscription, Variant
 
-__all__ = ["Signals"]
-
 
 class Signals:
     """Signals of one session, to the subscriptions of its hub."""

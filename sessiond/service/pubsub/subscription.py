@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from sessiond.service.ports import Listener
 
-__all__ = ["Subscription", "Variant"]
-
 
 class Variant(Struct, frozen=True):
     """Filter and framing of a subscriber. Subscribers with equal variants share their frames."""

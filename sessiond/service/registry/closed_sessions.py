@@ -11,8 +11,6 @@ import gc
 
 from sessiond.limits import CLOSED_ENTRIES_MAX, CLOSED_SESSION_ENTRIES
 
-__all__ = ["ClosedSessions"]
-
 
 class ClosedSessions:
     """The sessions that were closed since the last search for cycles."""

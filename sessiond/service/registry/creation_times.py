@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from sessiond.model.times import rfc3339, unix_ms
 
-__all__ = ["CreationTimes"]
-
 
 class CreationTimes:
     """The latest time that each id was given, as long as a session could get that time again."""

@@ -24,8 +24,6 @@ from sessiond.limits import (
 )
 from sessiond.service.actor.actor import SessionActor
 
-__all__ = ["Descriptors", "EvictionPolicy"]
-
 
 class Descriptors(Protocol):
     """The descriptors of the daemon's process."""

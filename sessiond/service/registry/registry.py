@@ -58,8 +58,6 @@ from sessiond.service.registry.eviction import Descriptors, EvictionPolicy
 from sessiond.service.store.session_store import SessionStore
 from sessiond.service.thread_pool import StoreThreads, ThreadPool
 
-__all__ = ["SessionRegistry"]
-
 # What an act on the file as a whole means for lists, by its reason.
 _TRIES: Final = 3
 _CHANGES: Final[dict[str, CatalogChange]] = {

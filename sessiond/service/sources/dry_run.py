@@ -14,8 +14,6 @@ from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
-__all__ = ["indexed", "rehearse"]
-
 
 def indexed(session_id: str, chunks: Iterable[Sequence[bytes]], log: SessionLog) -> OpenSession:
     """Return the session that the lines make; an empty log takes the lines. Raises StorageError."""

@@ -49,17 +49,6 @@ from sessiond.service.sources.documents.found import (
 )
 from sessiond.service.sources.documents.refusal import corrupt
 
-__all__ = [
-    "ImportReport",
-    "ImportSource",
-    "ImportedLines",
-    "id_in",
-    "read_import",
-    "read_source",
-    "read_stored",
-    "source_of",
-]
-
 
 class ImportSource(Struct, frozen=True):
     """The content to import and its name.

@@ -19,8 +19,6 @@ from sessiond.service.log.events import notification
 from sessiond.service.ports import Listener
 from sessiond.state.document import Change
 
-__all__ = ["StateFeed"]
-
 _NAME = "state/changed"
 
 

@@ -30,8 +30,6 @@ from sessiond.state.keys import Key, new_key
 from sessiond.state.secret_store import SecretStore
 from sessiond.state.vault import Vault, sealed_size
 
-__all__ = ["Opened", "Rotated", "Secrets", "StoredSecret"]
-
 T = TypeVar("T")
 
 

@@ -32,8 +32,6 @@ from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
 
-__all__ = ["AllDocuments", "StateStatistics", "States"]
-
 # The shortest pause between two looks, so that a disk that refuses is not tried without an end.
 _PAUSE_SECONDS = 1.0
 

@@ -40,8 +40,6 @@ from sessiond.service.states.feed import StateFeed
 from sessiond.state.document import Document, Draft
 from sessiond.state.documents import Documents
 
-__all__ = ["Act", "Later", "NamespaceWriter", "OwnOutcome", "WriterCallbacks"]
-
 T = TypeVar("T")
 Act = Callable[[Draft], Any]
 

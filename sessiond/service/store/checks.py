@@ -10,8 +10,6 @@ from sessiond.model.problems import Problem
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 
-__all__ = ["Checks", "Repair", "Verification"]
-
 
 class Verification(Struct, frozen=True):
     """The result of a check of every line.

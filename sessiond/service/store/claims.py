@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Claim"]
-
 
 class Claim(Protocol):
     """The right of one daemon to do one piece of work. Blocking."""

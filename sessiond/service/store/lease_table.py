@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-__all__ = ["LeaseChange", "LeaseTable", "Leased", "Leasing"]
-
 
 class Leased(Struct, frozen=True):
     """A lease on a head, as all daemons see it."""

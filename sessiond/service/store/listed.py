@@ -19,20 +19,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Progress
 
-__all__ = [
-    "Behind",
-    "Listed",
-    "Report",
-    "SampledSession",
-    "Scanner",
-    "Snapshot",
-    "StoreRead",
-    "TextsChanged",
-    "Unreadable",
-    "Whereabouts",
-    "snapshot",
-]
-
 Report = Callable[[int, int], None]
 """Called with how many sessions are read, of how many."""
 Behind = Mapping[str, object]

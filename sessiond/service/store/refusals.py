@@ -10,16 +10,6 @@ from sessiond.limits import LINE_BYTES_MAX
 from sessiond.service.log.chunks import line_is_too_long
 from sessiond.service.log.session_info import Persist
 
-__all__ = [
-    "exists_again",
-    "id_is_taken",
-    "lies_inside",
-    "require_forward",
-    "short_enough",
-    "still_there",
-    "was_deleted",
-]
-
 _ORDER: Final = ("never", "on_assistant", "immediate")
 
 

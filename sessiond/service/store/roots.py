@@ -16,8 +16,6 @@ from sessiond.journal.store import SessionLog
 from sessiond.model.formats import FormatName
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Elsewhere", "RootInfo", "RootList", "RootOfCopy", "ShownAt"]
-
 ShownAt = Callable[[Path], bool | None]
 """Tells whether lists show a file outside the profile; None for a file whose place in lists stays."""
 

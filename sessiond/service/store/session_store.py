@@ -23,8 +23,6 @@ from sessiond.service.store.trash import Trash
 from sessiond.state.documents import Documents
 from sessiond.state.secret_store import SecretStore
 
-__all__ = ["DatabaseStatus", "SessionStore"]
-
 
 class DatabaseStatus(Struct, frozen=True):
     """The database in which a daemon keeps its sessions."""

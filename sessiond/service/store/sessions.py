@@ -18,8 +18,6 @@ from sessiond.service.ports import Progress
 from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.roots import RootOfCopy
 
-__all__ = ["Sessions"]
-
 
 class Sessions(Protocol):
     """Sessions, each by its id."""

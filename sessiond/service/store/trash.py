@@ -10,8 +10,6 @@ from msgspec import Struct
 from sessiond.catalog.rows import Known
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Trash", "TrashResult", "TrashedSession"]
-
 
 class TrashedSession(Struct, frozen=True):
     """Session in the trash. `origin` is where a restore puts its file; null if unknown."""

@@ -44,8 +44,6 @@ from sessiond.service.store.claims import Claim
 from sessiond.service.summaries.summarizers import Summarizers, Wanted
 from sessiond.service.thread_pool import ThreadPool
 
-__all__ = ["Planned", "Run", "SummaryRuns"]
-
 R = TypeVar("R")
 Planned = tuple[Wanted | None, Callable[[str], Awaitable[Any]]]
 """Summary that is wanted, and the function that checks the plan again and stores the summary.

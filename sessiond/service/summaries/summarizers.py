@@ -26,8 +26,6 @@ from sessiond.model.requests import Purpose, Reply, SummarizeParams
 from sessiond.service.client_request import ask_client
 from sessiond.service.ports import Consulted, NoSummary, Summarizer
 
-__all__ = ["Summarizers", "Tried", "Wanted"]
-
 
 class Tried(Struct, frozen=True):
     """Writer that was asked in vain, by its name, and why it failed."""

@@ -16,8 +16,6 @@ from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.session.compaction.touched_files import FileTools, TouchedFiles, touched
 from sessiond.session.index import Session
 
-__all__ = ["BranchMaterial", "LeftStep", "common_ancestor", "entries_left", "gather"]
-
 _ALMOST: Final = 0.9
 """A summary that exceeds the budget is still told while less than this share is used."""
 

@@ -27,16 +27,6 @@ from sessiond.session.index import Session
 from sessiond.session.preconditions import require_expected, require_may_append
 from sessiond.session.receipts import Receipt
 
-__all__ = [
-    "CompactRequest",
-    "Figures",
-    "Render",
-    "compact",
-    "kept_seqs",
-    "line_to_keep",
-    "require_may_run",
-]
-
 _SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
 """Kinds of entries that give a context a message of their own."""
 IsResult = Callable[[bytes], bool]

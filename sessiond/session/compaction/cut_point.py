@@ -19,18 +19,6 @@ from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.compaction.policy import Preset
 from sessiond.session.compaction.touched_files import NO_FILES, TouchedFiles, touched
 
-__all__ = [
-    "Cut",
-    "Parts",
-    "Past",
-    "Reason",
-    "Step",
-    "cut_before",
-    "cut_point",
-    "divide",
-    "divide_at",
-]
-
 Reason = Literal["empty", "compacted", "fits"]
 
 _SUMMARIES: Final = frozenset(

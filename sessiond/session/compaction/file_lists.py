@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from sessiond.session.compaction.touched_files import TouchedFiles
 
-__all__ = ["ListFiles", "activity", "file_blocks", "tagged", "with_lists"]
-
 ListFiles = Callable[[TouchedFiles], str]
 """Function that writes the lists of files; "" without files."""
 

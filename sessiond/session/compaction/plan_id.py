@@ -18,8 +18,6 @@ from sessiond import typed
 from sessiond.errors import InvalidParams
 from sessiond.model.digests import sha256_hex
 
-__all__ = ["PlanRef", "decode_plan_id", "encode_plan_id"]
-
 _PREFIX: Final = "plan-1-"
 _CHECK_BYTES: Final = 6
 

@@ -19,8 +19,6 @@ from sessiond.session.compaction.file_lists import ListFiles, activity, tagged, 
 from sessiond.session.compaction.touched_files import FileTools, TouchedFiles
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator
 
-__all__ = ["CONTEXT_WINDOW", "PRESETS", "Policy", "Preset", "policy_of", "stored_summary"]
-
 CONTEXT_WINDOW: Final = 200_000
 
 

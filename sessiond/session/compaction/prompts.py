@@ -16,8 +16,6 @@ from sessiond.session.compaction.file_lists import file_blocks
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.compaction.transcript import conversation
 
-__all__ = ["Material", "branch_prompt", "compaction_prompt", "file_blocks", "squash_prompt"]
-
 _TASK: Final = """\
 You keep the memory of a coding agent. Its conversation has grown too long for its model, so the part below is about to be \
 replaced by your summary. Whoever goes on working sees your summary and the newest messages, and nothing else. \

@@ -14,8 +14,6 @@ from msgspec import Raw, Struct
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import members_of, whole_text
 
-__all__ = ["NO_FILES", "FileTools", "TouchedFiles", "touched", "touches"]
-
 
 class TouchedFiles(Struct, frozen=True):
     """Files by what was done to them, each list sorted."""

@@ -20,8 +20,6 @@ from sessiond.session.context.stringify import (
     written,
 )
 
-__all__ = ["as_told", "conversation", "is_users"]
-
 _RESULT_UNITS_MAX: Final = 2000
 _COMPACTED: Final = (
     "The conversation history before this point was compacted into the following summary:\n\n"

@@ -16,17 +16,6 @@ from msgspec import Struct
 from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.session.index import Session
 
-__all__ = [
-    "BEGINS",
-    "ContextPlan",
-    "context_end",
-    "entries_after",
-    "is_closed",
-    "messages_seen",
-    "plan_context",
-    "shared_prefix",
-]
-
 BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
 """Kinds of entries at which a context is no mere extension of the context above."""
 

@@ -19,16 +19,6 @@ from msgspec import Raw
 
 from sessiond.model.escapes import whole_characters
 
-__all__ = [
-    "compact_json",
-    "cut_units",
-    "members_of",
-    "object_in",
-    "utf16_units",
-    "whole_text",
-    "written",
-]
-
 _LONE: Final = "[\ud800-\udfff]"
 _INDEX: Final = "0|[1-9][0-9]{0,9}"
 _INDEX_MAX: Final = 2**32 - 2

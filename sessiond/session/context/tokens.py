@@ -20,8 +20,6 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.scripts import QUARTERS_PER_TOKEN, quarters, quarters_at_most
 from sessiond.session.context.stringify import compact_json
 
-__all__ = ["BYTES", "CHARACTERS", "Bytes", "Characters", "Counted", "Estimator", "spent"]
-
 _BYTES_PER_TOKEN: Final = 4
 _IMAGE_TOKENS: Final = 1200
 _FAILED: Final = frozenset({"aborted", "abort", "error"})

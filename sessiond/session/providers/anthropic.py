@@ -19,8 +19,6 @@ from sessiond.session.providers.call_ids import Legal
 from sessiond.session.providers.images import Picture, picture_in
 from sessiond.session.providers.turns import ProviderShape, Says, Turn
 
-__all__ = ["SHAPE"]
-
 _CONTINUED: Final = "(The conversation goes on.)"
 _FAILED: Final = "(It failed and said nothing.)"
 _LEGAL: Final = Legal(id_chars=64, name_chars=128)

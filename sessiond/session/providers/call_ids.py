@@ -17,8 +17,6 @@ from sessiond.model.digests import sha256_hex
 from sessiond.model.parsed_message import Block
 from sessiond.session.providers.tool_pairing import ContextMessage, paired
 
-__all__ = ["Legal", "ids_called", "named"]
-
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 _MARK_CHARS: Final = 10
 _NAMELESS: Final = "unnamed"

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from sessiond.model.parsed_message import Block
 
-__all__ = ["Picture", "picture_in"]
-
 # The first bytes of each type in base64, as far as they do not depend on the next bytes.
 _BEGINNINGS: Final = (
     ("iVBORw0KGg", "image/png"),

@@ -21,8 +21,6 @@ from sessiond.session.providers.images import Picture, picture_in
 from sessiond.session.providers.tool_pairing import ContextMessage
 from sessiond.session.providers.turns import ProviderShape, Says, Turn
 
-__all__ = ["SHAPE"]
-
 _LEGAL: Final = Legal(id_chars=40, name_chars=64)
 # Block types that only this API knows: they are shown as they are stored.
 _USERS_OWN: Final = frozenset({"input_audio", "file"})

@@ -18,8 +18,6 @@ from sessiond.session.providers.call_ids import ids_called, named
 from sessiond.session.providers.tool_pairing import ContextMessage, mended, paired
 from sessiond.session.providers.turns import ProviderShape, turns_of
 
-__all__ = ["NOTHING", "STORED", "Settled", "Shape", "ShapedPart", "Shown", "View", "show"]
-
 Shape = Literal["stored", "openai", "anthropic"]
 Shown = tuple[str, bytes]
 """A message: the entry it comes from, and its JSON."""

@@ -16,8 +16,6 @@ from sessiond import typed
 from sessiond.model.escapes import whole_characters
 from sessiond.model.parsed_message import Block, ParsedMessage
 
-__all__ = ["INTERRUPTED", "ContextMessage", "mended", "paired"]
-
 INTERRUPTED: Final = "[error:TOOL_INTERRUPTED] The call was interrupted and has no result."
 _members: Final = typed.decoder(dict[str, Raw])
 _items: Final = typed.decoder(list[Raw])

@@ -16,8 +16,6 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.providers.call_ids import Legal
 from sessiond.session.providers.tool_pairing import ContextMessage, paired
 
-__all__ = ["ProviderShape", "Result", "Says", "Turn", "turns_of"]
-
 Says = Literal["nothing", "thoughts", "something"]
 
 

@@ -15,8 +15,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond import typed
 from sessiond.model.parsed_message import Block, ShellCommand
 
-__all__ = ["ShownBlock", "ToolBlock", "command_block", "plain_block"]
-
 _encode: Final = msgspec.json.encode
 # The spelling of calls whose arguments are a JSON text.
 _FUNCTION: Final = "function"

@@ -15,8 +15,6 @@ from msgspec import Struct
 from sessiond.model.row import Kind
 from sessiond.session.index import Session
 
-__all__ = ["TurnSpan", "turns_down", "turns_up"]
-
 _USER: Final = int(Kind.USER)
 _CONVERSATION: Final = frozenset({_USER, int(Kind.ASSISTANT), int(Kind.TOOL)})
 

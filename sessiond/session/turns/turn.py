@@ -17,8 +17,6 @@ from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
 from sessiond.session.turns.blocks import ShownBlock, ToolBlock, command_block, plain_block
 
-__all__ = ["ENDED", "ShownTurn", "TurnEntry", "TurnPart", "make_turn"]
-
 ENDED: Final = frozenset({"done", "error"})
 """Statuses of turns that are over."""
 

@@ -28,8 +28,6 @@ from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
 
-__all__ = ["PruneLimits", "Pruned", "change", "do_task", "prune"]
-
 _encode: Final = msgspec.json.Encoder().encode
 
 

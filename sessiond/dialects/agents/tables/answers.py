@@ -13,8 +13,6 @@ from sessiond.dialects.agents.replies import StatedUsage
 from sessiond.dialects.agents.tables.ids import IdTable
 from sessiond.model.usage import Usage
 
-__all__ = ["Answers"]
-
 _NOTHING: Final = -1
 
 

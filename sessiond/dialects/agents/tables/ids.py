@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from sessiond.model.digests import short_digest
 
-__all__ = ["IdTable"]
-
 _KEY_BYTES: Final = 16
 _UUID_CHARS: Final = 36
 _SLOTS: Final = 64

@@ -17,8 +17,6 @@ from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.pubsub.company import CompanyNews
 from sessiond.service.pubsub.presence import Arrived
 
-__all__ = ["Companies", "DatabaseCompany"]
-
 
 class DatabaseCompany:
     """Connections of other daemons in one open session: the port `Company`."""

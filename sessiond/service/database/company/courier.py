@@ -13,8 +13,6 @@ from sessiond.errors import StorageError
 from sessiond.limits import SIGNALS_RETRY_SECONDS
 from sessiond.service.database.company.outgoing import Outgoing
 
-__all__ = ["Courier"]
-
 
 class Courier:
     """The writes of one daemon. Safe in any thread."""

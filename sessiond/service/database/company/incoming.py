@@ -23,8 +23,6 @@ from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.pubsub.company import CompanyNews, RelayedSignal
 from sessiond.service.pubsub.presence import Arrived
 
-__all__ = ["Found", "Incoming", "presence_body"]
-
 _NS: Final = 1e9
 _in_order: Final = attrgetter("after_seq", "ordinal")
 

@@ -24,8 +24,6 @@ from sessiond.limits import (
 from sessiond.service.database.company_rows import Sender, SenderChange, StoredSignal
 from sessiond.service.database.database import SessionDatabase
 
-__all__ = ["Outgoing", "WaitingBytes"]
-
 
 class WaitingBytes:
     """Bytes of the signals of all sessions that wait for the database. Safe in any thread."""

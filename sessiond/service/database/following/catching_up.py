@@ -24,8 +24,6 @@ from sessiond.journal.undisturbed import Undisturbed
 from sessiond.service.database.company.companies import DatabaseCompany
 from sessiond.service.database.database import Head, Place, SessionDatabase, chained
 
-__all__ = ["CatchingUp"]
-
 
 class _Piece(Struct, frozen=True):
     """Lines that wait together."""

@@ -18,8 +18,6 @@ from sessiond.service.database.following.catching_up import CatchingUp
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.refusals import could_not
 
-__all__ = ["LATE_TRIES", "Looking"]
-
 LATE_TRIES: Final = 100
 """Number of lost races behind which a change is refused: in each of them another writer has stored its lines."""
 

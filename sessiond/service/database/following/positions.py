@@ -8,8 +8,6 @@ from sessiond.errors import StorageError
 from sessiond.limits import DATABASE_SHARED_SECONDS
 from sessiond.service.database.database import Head, SessionDatabase
 
-__all__ = ["Positions"]
-
 
 class _Asked:
     """Sessions of one query, and its outcome."""

@@ -24,8 +24,6 @@ from sessiond.service.database.moving.way import Remark, was_changed
 from sessiond.service.files.store import FileStore
 from sessiond.visible import printable
 
-__all__ = ["DocumentsIn", "DocumentsOut"]
-
 _NOTHING: Final = StoredDocument(NO_TOKEN, b"")
 
 

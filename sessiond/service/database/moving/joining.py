@@ -17,16 +17,6 @@ from sessiond.model.ids import is_open_namespace
 from sessiond.state.codec import STATE, Damaged, NewerVersion, decode_as, encode
 from sessiond.state.document import Document, Record
 
-__all__ = [
-    "JoinedDocument",
-    "Keep",
-    "OtherValues",
-    "Reserve",
-    "has_other_values",
-    "joined",
-    "parted",
-]
-
 Keep = Literal["source", "target"]
 """Side whose values stay where those of two places differ; a thing moves from the source to the target."""
 

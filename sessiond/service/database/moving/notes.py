@@ -18,8 +18,6 @@ from sessiond.service.files.store import FileStore
 from sessiond.state.codec import Damaged
 from sessiond.state.folder import DocumentFolder
 
-__all__ = ["MoveNote", "MoveNotes", "epoch_before_move", "epoch_of_moved", "note_of"]
-
 _MOVED: Final = ".moved"
 
 

@@ -23,8 +23,6 @@ from sessiond.service.database.moving.way import (
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["SessionsIn"]
-
 _EPOCH_DIGITS: Final = 16
 
 

@@ -26,8 +26,6 @@ from sessiond.service.database.moving.way import (
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["SessionsOut"]
-
 
 class SessionsOut:
     """Sessions from a database into the profile's files; the database keeps them in its trash."""

@@ -13,17 +13,6 @@ from sessiond.journal.store import SessionLog
 from sessiond.service.copying.source import portions
 from sessiond.service.database.database import NO_LINES, chained
 
-__all__ = [
-    "IN_DOUBT",
-    "Remark",
-    "Way",
-    "digest_of",
-    "is_another",
-    "pieces_of",
-    "was_changed",
-    "was_deleted",
-]
-
 
 class Remark(Struct, frozen=True):
     """Remark for the operator on a thing that has left its place."""

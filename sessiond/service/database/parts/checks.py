@@ -16,8 +16,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.service.store.checks import Repair, Verification
 
-__all__ = ["StoreChecks"]
-
 _TRIES: Final = 100
 
 Outcome = TypeVar("Outcome")

@@ -23,8 +23,6 @@ from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.listed import Snapshot, TextsChanged, Whereabouts, snapshot
 
-__all__ = ["DatabaseLists"]
-
 
 class DatabaseLists:
     """Lists of the sessions of one database, and of a profile's files: the port `Listed`."""

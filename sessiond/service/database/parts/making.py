@@ -22,8 +22,6 @@ from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.refusals import id_is_taken, short_enough
 from sessiond.service.store.roots import RootOfCopy
 
-__all__ = ["DatabaseMaking"]
-
 
 class DatabaseMaking:
     """The making of sessions in one database, and of those that are files or in memory."""

@@ -24,8 +24,6 @@ from sessiond.service.store.claims import Claim
 from sessiond.service.store.refusals import exists_again, still_there
 from sessiond.service.store.trash import TrashedSession, TrashResult
 
-__all__ = ["DatabaseTrash"]
-
 # Cursors of the trash: the database comes first, then the files.
 _OF_FILES: Final = "files:"
 _CURSOR_DIGITS_MAX: Final = 18

@@ -16,8 +16,6 @@ from sessiond.errors import StorageError
 from sessiond.service.database.database import ChangedHeads, Head, SessionDatabase, Totals
 from sessiond.service.database.scanning.rows import digest_in, is_in_database
 
-__all__ = ["Census", "Seen"]
-
 
 class _Row(NamedTuple):
     """A row as it was seen."""

@@ -17,8 +17,6 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.service.files.catalog_records import row_of
 from sessiond.service.store.listed import Snapshot
 
-__all__ = ["IN_DATABASE", "digest_in", "is_at", "is_in_database", "row_in_database"]
-
 IN_DATABASE: Final = "database:"
 """Folder of the paths, for queries of the catalog."""
 

@@ -18,8 +18,6 @@ from sessiond.service.files.scanning.batches import Read, for_many, store_in_bat
 from sessiond.service.store.listed import Behind, Report, Scanner, StoreRead, Unreadable
 from sessiond.visible import printable
 
-__all__ = ["DatabaseScanner"]
-
 ReadRow = Callable[[Head], Stored]
 _State = tuple[int, int, bytes]
 _NO_ID = "the row has no session id: correct session_id, or mark the row is_deleted"

@@ -13,8 +13,6 @@ from sessiond.service.exporting.documents.source import DocumentSource, State
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 
-__all__ = ["DOCUMENTS", "DocumentName", "DocumentRequest", "document"]
-
 DocumentName = Literal["json", "markdown", "html"]
 DOCUMENTS: Final[tuple[DocumentName, ...]] = get_args(DocumentName)
 

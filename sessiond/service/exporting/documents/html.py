@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markupsafe import Markup
 
-__all__ = ["html_document", "rendered"]
-
 _LINKS: Final = ("http://", "https://", "mailto:")
 _GLIMPSE_CHARS: Final = 100
 _OUTLINED: Final = frozenset({"user", "summary"})

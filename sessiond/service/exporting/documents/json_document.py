@@ -12,8 +12,6 @@ from sessiond.limits import REPLAY_CHUNK_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.exporting.documents.source import DocumentSource
 
-__all__ = ["PARTS", "Part", "json_document"]
-
 Part = Literal["session", "tags", "heads", "labels", "tree", "entries"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 _encode: Final = msgspec.json.Encoder().encode

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markdown_it import MarkdownIt
 
-__all__ = ["markdown_document"]
-
 # Marks without which a text can neither open a fence nor hold HTML.
 _MARKS: Final = re.compile(r"```|~~~|<[A-Za-z/!?]")
 # A longer text with such a mark is not parsed.

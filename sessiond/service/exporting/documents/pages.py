@@ -13,8 +13,6 @@ from sessiond.service.exporting.documents.source import DocumentSource
 from sessiond.service.exporting.documents.visible import one_line
 from sessiond.service.exporting.documents.walk import Branch, branches, path_alone
 
-__all__ = ["TEMPLATES", "PageBranch", "encoded", "facts_of", "page_branches", "title_of", "walked"]
-
 TEMPLATES: Final = Path(__file__).with_name("templates")
 _TITLE_CHARS: Final = 200
 _FACT_CHARS: Final = 500

@@ -12,8 +12,6 @@ from sessiond.model.parsed_message import Block, ParsedMessage, ShellCommand
 from sessiond.service.exporting.documents.visible import one_line, visible
 from sessiond.session.context.stringify import object_in
 
-__all__ = ["Part", "data_part", "message_parts", "text_part"]
-
 _NAME_CHARS = 200
 
 

@@ -18,8 +18,6 @@ import msgspec
 from sessiond import typed
 from sessiond.errors import InvalidParams
 
-__all__ = ["NO_REDACTION", "Redaction", "redaction"]
-
 _PROGRAM: Final = Path(__file__).with_name("redactor.py")
 _SLOW: Final = (
     "the patterns need too much time or memory for the texts of this session: avoid repetitions"

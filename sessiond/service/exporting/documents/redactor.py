@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Final
 
-__all__ = ["KEPT", "REDACTED", "redact_line", "run"]
-
 REDACTED: Final = "[redacted]"
 
 KEPT: Final = frozenset(

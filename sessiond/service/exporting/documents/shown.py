@@ -24,8 +24,6 @@ from sessiond.service.exporting.documents.source import DocumentSource
 from sessiond.service.exporting.documents.visible import one_line
 from sessiond.visible import counted
 
-__all__ = ["Shown", "anchor_of", "show"]
-
 _CHARS: Final = 200
 _OWN: Final = "sessiond."
 _PREVIEW_CHARS: Final = 80

@@ -16,8 +16,6 @@ from sessiond.service.log.rewritten import as_stored
 from sessiond.service.log.session_info import HeadInfo, SessionInfo
 from sessiond.service.ports import Progress
 
-__all__ = ["DocumentSource", "State"]
-
 
 class State(Struct, frozen=True):
     """State of a session at the moment of the request."""

@@ -7,8 +7,6 @@ from typing import Final
 
 from sessiond.visible import spelled_out
 
-__all__ = ["one_line", "visible"]
-
 _LINE_ENDS: Final = re.compile("\r\n|\u2028|\u2029")
 
 

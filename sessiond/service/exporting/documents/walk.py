@@ -13,8 +13,6 @@ from msgspec import Struct
 from sessiond.session.index import Session
 from sessiond.session.tree import ChildIndex, preorder
 
-__all__ = ["Branch", "branches", "path_alone"]
-
 
 class Branch(Struct):
     """A chain of entries, root first. `fork` is the entry above, 0 for a root."""

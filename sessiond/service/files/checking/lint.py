@@ -15,8 +15,6 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.limits import FRAME_BYTES_MAX
 from sessiond.model.problems import ProblemKind
 
-__all__ = ["oddities"]
-
 # Each spelling of the parent's member, and the first dialect that has the spelling.
 _PARENTS: Final = {one.parent_member: one.name for one in reversed(DIALECTS)}
 

@@ -28,8 +28,6 @@ from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.columns import tree_before
 from sessiond.session.index import Head
 
-__all__ = ["Gaps", "Mended", "MendedEntry", "below"]
-
 # Each pass but the last gives an entry a parent; damage needs two or three.
 _PASSES_MAX: Final = 20
 

@@ -28,16 +28,6 @@ from sessiond.service.files.checking.verifying import WHOLE, FileSurvey, VerifyS
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Repair
 
-__all__ = [
-    "bring_late_lines",
-    "bring_over",
-    "kept_lines",
-    "plan_in_memory",
-    "plan_of",
-    "plan_repair",
-    "write_repaired",
-]
-
 
 class Repaired(Struct, frozen=True):
     """A plan that was carried out, and how many bytes of the old file the plan covers.

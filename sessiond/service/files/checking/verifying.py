@@ -31,18 +31,6 @@ from sessiond.service.ports import Progress
 from sessiond.service.store.checks import Verification
 from sessiond.session.index import Session
 
-__all__ = [
-    "WHOLE",
-    "FileSurvey",
-    "VerifyScope",
-    "no_session",
-    "survey",
-    "verification_of",
-    "verified",
-    "verify_file",
-    "verify_memory",
-]
-
 
 class VerifyScope(Struct, frozen=True):
     """Bounds of a check: a number of bytes (None: all), and the session id in the file's name.

@@ -34,16 +34,6 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
 from sessiond.service.files.roots.roots import Root
 
-__all__ = [
-    "DamagedNote",
-    "DraftNote",
-    "RootPlace",
-    "header_line",
-    "note_of",
-    "place_in_root",
-    "read_note",
-]
-
 
 class DraftNote(Struct, frozen=True):
     """The path that a draft's file gets, what the draft waits for, and the folder that the note was written in.

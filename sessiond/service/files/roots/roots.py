@@ -39,8 +39,6 @@ from sessiond.service.store.roots import RootOfCopy
 from sessiond.service.thread_pool import ThreadPool
 from sessiond.visible import printable
 
-__all__ = ["OWN", "Root", "Roots", "is_in", "is_session_name"]
-
 _VERSION: Final = 1
 _SUFFIX: Final = ".jsonl"
 _LINKS_MAX: Final = 40

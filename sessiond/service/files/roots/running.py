@@ -27,8 +27,6 @@ from sessiond.limits import RUNNING_FILE_BYTES_MAX, RUNNING_FILES_MAX, RUNNING_S
 from sessiond.service.files.roots.roots import Root, Roots
 from sessiond.service.log.session_info import Activity
 
-__all__ = ["RunningPrograms"]
-
 _KIND: Final = "claude-code"
 _NAME: Final = r"[1-9][0-9]{0,9}\.json"
 # A state of another name says nothing.

@@ -8,8 +8,6 @@ from sessiond.catalog.rows import Mark, Stored
 from sessiond.limits import SCAN_BATCH_ROWS
 from sessiond.service.store.listed import Report
 
-__all__ = ["Read", "for_many", "store_in_batches"]
-
 Read = tuple[Stored, Mark | None]
 """A row, and the mark that the catalog had before the session was read."""
 

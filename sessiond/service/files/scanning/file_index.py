@@ -12,8 +12,6 @@ from pathlib import Path
 from sessiond.dialects.agents.places import preference
 from sessiond.journal.profile.layout import Layout
 
-__all__ = ["FileIndex"]
-
 
 class FileIndex:
     """The files in the folders, and the session that each file claims to be."""

@@ -55,8 +55,6 @@ from sessiond.service.ports import Progress
 from sessiond.service.store.listed import Behind, Report, SampledSession, StoreRead, Unreadable
 from sessiond.visible import printable
 
-__all__ = ["FolderScanner"]
-
 
 class _IsLinked(Exception):
     """End of the reading of a link to a file that is listed where the file lies."""

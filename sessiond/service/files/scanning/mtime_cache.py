@@ -15,8 +15,6 @@ from msgspec import Struct
 from sessiond.journal.disk.settled import is_settled
 from sessiond.service.external.watcher import Looks
 
-__all__ = ["FolderLook", "MtimeCache"]
-
 
 class Times(Looks, Protocol):
     """Looks with the clock of their times."""

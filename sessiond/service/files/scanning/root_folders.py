@@ -32,8 +32,6 @@ from sessiond.service.files.roots.roots import Root, Roots
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.sources.agents.opencode.paths import Paths
 
-__all__ = ["Look", "RootFolders"]
-
 
 class Look(Struct, frozen=True):
     """The files that a look at a folder found.

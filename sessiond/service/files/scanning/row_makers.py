@@ -33,8 +33,6 @@ from sessiond.limits import (
 )
 from sessiond.service.files.roots.roots import Root
 
-__all__ = ["Asked", "RowMakers", "Setup", "receive", "send"]
-
 _T = TypeVar("_T")
 
 # Questions to one process: it goes on with the second while the scan has no time for its first answer.

@@ -14,8 +14,6 @@ from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation
 
-__all__ = ["claude_code", "claude_code_left_out"]
-
 # A boundary is part of its compaction, and these titles and leaves are not the last ones.
 _USED: Final = frozenset({"system.compact_boundary", "last-prompt", "summary"})
 

@@ -16,8 +16,6 @@ from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import BASE_IS_MISSING, AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation
 
-__all__ = ["codex", "codex_left_out"]
-
 # Lines whose facts are elsewhere in a copy, and events that repeat items for people.
 _USED: Final = frozenset({"session_meta", "turn_context"})
 _REPEATED: Final = frozenset(

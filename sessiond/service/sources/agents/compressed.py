@@ -10,8 +10,6 @@ from sessiond.journal.disk.files import Reads
 from sessiond.limits import IMPORT_BYTES_MAX
 from sessiond.service.sources.documents.refusal import corrupt
 
-__all__ = ["COMPRESSED", "unpacked"]
-
 COMPRESSED: Final = b"\x28\xb5\x2f\xfd"
 """The first bytes of each such file."""
 _PIECE_BYTES: Final = 256 * 1024

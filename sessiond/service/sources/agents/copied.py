@@ -42,8 +42,6 @@ from sessiond.service.log.chunks import StoredLines, chunks, emptied, line_is_to
 from sessiond.service.sources.agents.source import Report
 from sessiond.service.sources.agents.writing import Conversation, Step
 
-__all__ = ["Joined", "LeftOut", "copied"]
-
 LeftOut = Callable[[Opaque], str | None]
 """Names the lines that became a record; None if the record's facts are in other entries."""
 

@@ -20,8 +20,6 @@ from sessiond.service.sources.agents.opencode.copies import opencode, opencode_l
 from sessiond.service.sources.agents.source import AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation, native_lines
 
-__all__ = ["AgentSession", "found_agent", "found_chat", "left_out"]
-
 
 class AgentSession(Struct, frozen=True):
     """A file's format, and the work that makes the lines of a native file."""

@@ -12,8 +12,6 @@ from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation
 
-__all__ = ["gemini_cli", "gemini_cli_left_out"]
-
 # Operations whose facts are in other entries.
 _USED: Final = frozenset({"$set", "$rewindTo", "metadata"})
 

@@ -31,8 +31,6 @@ from sessiond.model.entries import Compaction, Message
 from sessiond.service.sources.agents.source import Output, Report
 from sessiond.service.sources.agents.writing import Step
 
-__all__ = ["inlined", "outputs_beside"]
-
 _FOLDER: Final = "tool-results"
 _MARK: Final = b'"%b"' % OUTPUT_FILE.encode()
 _ENCODED: Final = rb"[\\\x80-\xff]"

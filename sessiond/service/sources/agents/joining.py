@@ -33,8 +33,6 @@ from sessiond.service.sources.agents.inlining import inlined, outputs_beside
 from sessiond.service.sources.agents.source import Report
 from sessiond.service.sources.agents.writing import Step, lines_below
 
-__all__ = ["JoinedPart", "agent_of", "joined_lines"]
-
 
 class JoinedPart(Struct, frozen=True):
     """The lines that a copy takes, up to a line of the session.

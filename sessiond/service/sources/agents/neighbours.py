@@ -30,8 +30,6 @@ from sessiond.service.sources.agents.sampling import HeldFile
 from sessiond.service.sources.agents.source import Beside
 from sessiond.service.sources.agents.sources import Span, first_line, lines_of
 
-__all__ = ["ThreadNames", "beside", "spans_before"]
-
 _ROLLOUT: Final = r"rollout-.*?([0-9a-f-]{36})\.jsonl(?:\.zst)?"
 _NAMES: Final = "session_index.jsonl"
 # Years, months and days lie between a rollout and the home of Codex.

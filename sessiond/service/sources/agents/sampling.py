@@ -42,17 +42,6 @@ from sessiond.limits import (
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.short_texts import ShortTexts
 
-__all__ = [
-    "HeldFile",
-    "beginning",
-    "both_ends",
-    "few",
-    "never",
-    "searched_lines",
-    "short_document",
-    "short_lines",
-]
-
 # A word in lines of an answer. Where no line near the end has such a word, more lines are read.
 _ANSWERS: Final = (b'"assistant"', b'"gemini"', b'"agent_message"')
 # A line that is whole has an end before and one behind.

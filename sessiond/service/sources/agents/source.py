@@ -21,8 +21,6 @@ from sessiond.model.problems import Problem, ProblemKind
 from sessiond.service.log.chunks import emptied
 from sessiond.service.log.line_indexer import too_long
 
-__all__ = ["BASE_IS_MISSING", "AgentLog", "Beside", "Output", "Parts", "Report", "in_parts"]
-
 BASE_IS_MISSING: Final = "the beginning of this fork is in another rollout, which is not there"
 
 

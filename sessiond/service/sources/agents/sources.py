@@ -48,19 +48,6 @@ from sessiond.service.sources.agents.sampling import (
     short_lines,
 )
 
-__all__ = [
-    "Held",
-    "Span",
-    "first_line",
-    "first_lines",
-    "lines_of",
-    "open_fork",
-    "open_held",
-    "open_sample",
-    "open_source",
-]
-
-
 _Kind = Literal["document", "packed"]
 
 

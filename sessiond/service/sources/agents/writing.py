@@ -22,8 +22,6 @@ from sessiond.model.entries import Compaction, Entry, Header, Leaf, SessionInfoE
 from sessiond.model.ids import is_new_entry_id
 from sessiond.service.log.session_info import Lineage
 
-__all__ = ["Conversation", "Step", "lines_below", "native_lines"]
-
 _NO_TIME: Final = "1970-01-01T00:00:00.000Z"
 
 

@@ -33,8 +33,6 @@ from sessiond.model.ids import is_new_entry_id
 from sessiond.model.times import rfc3339
 from sessiond.service.sources.documents.refusal import corrupt
 
-__all__ = ["ConstructSource", "construct_lines", "construct_source", "title_in_index"]
-
 _encode: Final = msgspec.json.encode
 # Block types whose content is words that a model reads.
 _WORDS: Final = frozenset({"text", "code"})

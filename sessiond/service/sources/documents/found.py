@@ -22,8 +22,6 @@ from sessiond.service.sources.documents.construct import (
 )
 from sessiond.service.sources.documents.nova import nova_lines, nova_members
 
-__all__ = ["FoundDocument", "NewSession", "document_at", "found_document", "may_be_document"]
-
 
 class NewSession(Struct, frozen=True):
     """Id and project of a copy, and the content of the `index.json` beside the document."""

@@ -35,8 +35,6 @@ from sessiond.model.working.entries import (
 from sessiond.model.working.state import WorkingState
 from sessiond.service.sources.documents.refusal import corrupt
 
-__all__ = ["DOCUMENT", "NovaDecision", "NovaState", "nova_lines", "nova_members", "nova_state"]
-
 DOCUMENT: Final = "nova"
 """Member of a `sessiond.state` entry's data that holds the document."""
 _OWN: Final = ("key_decisions", "latest_artifacts", "turn_count", "tokens_used", "fork_count")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sessiond.errors import SessionCorrupt
 
-__all__ = ["corrupt"]
-
 
 def corrupt(name: str, why: str, line: int | None = None) -> SessionCorrupt:
     """Return the error for a document with this name, or for one of the lines of a file."""

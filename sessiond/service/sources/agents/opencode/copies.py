@@ -13,8 +13,6 @@ from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation
 
-__all__ = ["opencode", "opencode_left_out"]
-
 # Lines whose facts are in other entries.
 _USED: Final = frozenset({"session", "compaction"})
 

@@ -42,8 +42,6 @@ from sessiond.service.sources.agents.opencode.tables import (
 )
 from sessiond.visible import printable
 
-__all__ = ["Database", "is_database"]
-
 T = TypeVar("T")
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100

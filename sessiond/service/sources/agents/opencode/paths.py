@@ -26,8 +26,6 @@ from sessiond.service.sources.agents.opencode.places import StoredPlace, stored_
 from sessiond.service.sources.agents.opencode.rows import StoredSession, StoreState
 from sessiond.service.sources.agents.opencode.source import inode_of
 
-__all__ = ["Paths"]
-
 _MS_NS = 1_000_000
 
 

@@ -18,8 +18,6 @@ from sessiond.service.sources.agents.opencode.database import Database, is_datab
 from sessiond.service.sources.agents.opencode.store import AgentStore
 from sessiond.service.sources.agents.opencode.tree import Tree, tree_at
 
-__all__ = ["StoredPlace", "stored_place", "watched_path"]
-
 _ENDING = ".json"
 
 

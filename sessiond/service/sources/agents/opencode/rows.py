@@ -9,17 +9,6 @@ from msgspec import Struct
 
 from sessiond.limits import OPENCODE_BATCH_BYTES, OPENCODE_MESSAGE_BYTES_MAX
 
-__all__ = [
-    "COLUMNS",
-    "TOO_LONG",
-    "Contents",
-    "MessageBudget",
-    "MessageMark",
-    "StoreState",
-    "StoredSession",
-    "session_of",
-]
-
 TOO_LONG: Final = b'{"type":"too_long","bytes_max":%d}' % OPENCODE_MESSAGE_BYTES_MAX
 """Stand-in for a value for which its message has no room."""
 

@@ -50,8 +50,6 @@ from sessiond.service.sources.agents.opencode.rows import (
 )
 from sessiond.service.sources.agents.opencode.store import Chosen
 
-__all__ = ["StoreSource", "first_line_of", "inode_of", "title_of"]
-
 _DIGEST_BYTES: Final = 16
 # 60 bits, a number that is an inode everywhere.
 _INODE_DIGITS: Final = 15

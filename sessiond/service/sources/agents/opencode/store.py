@@ -24,8 +24,6 @@ from sessiond.service.sources.agents.opencode.rows import Contents, StoredSessio
 from sessiond.service.sources.agents.opencode.tree import Tree, tree_at
 from sessiond.visible import printable
 
-__all__ = ["AgentStore", "Chosen", "choose", "found_store", "parents_first", "stored_lines"]
-
 
 class AgentStore(Protocol):
     """A store of sessions. Blocking, for worker threads."""

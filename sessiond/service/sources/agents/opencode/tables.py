@@ -26,8 +26,6 @@ from sessiond.service.sources.agents.opencode.rows import (
     session_of,
 )
 
-__all__ = ["changes_in", "contents_in", "messages_in", "sessions_in"]
-
 # The newer table comes first: a database may have the older one too, with stale rows.
 _SESSIONS: Final = ("session_v2", "session")
 # SQLite takes 999 values in one statement at least.

@@ -30,8 +30,6 @@ from sessiond.service.sources.agents.opencode.rows import (
     session_of,
 )
 
-__all__ = ["Tree", "tree_at"]
-
 _FOLDERS: Final = frozenset({"session", "message"})
 _STORAGE: Final = "storage"
 _ENDING: Final = ".json"
