@@ -57,11 +57,6 @@ class Vault:
         self._keys = {key.id: key for key in reversed(keys)}
         self._make: type[AESGCM] = AESGCM
 
-    @property
-    def key_ids(self) -> set[str]:
-        """Ids of all keys."""
-        return set(self._keys)
-
     def seal_value(self, document: Document, key: str, revision: int, plaintext: bytes) -> Raw:
         """Return the encrypted value of a record."""
         bound = _bound(document, self.current.id, key, revision)
@@ -73,11 +68,6 @@ class Vault:
         sealed = _sealed(record.value, document.namespace, key)
         bound = _bound(document, sealed.key_id, key, record.revision)
         return self._open(sealed, bound, document.namespace, key)
-
-    def is_current(self, document: Document, key: str) -> bool:
-        """Return whether a record is encrypted with the current key. Raises SecretCorrupt."""
-        sealed = _sealed(document.records[key].value, document.namespace, key)
-        return sealed.key_id == self.current.id
 
     def encode(self, document: Document) -> bytes:
         """Return the bytes of a file of secrets, with its seal."""
@@ -91,12 +81,6 @@ class Vault:
         sealed = _sealed(document.seal, document.namespace, None)
         bound = _bound_whole(document, sealed.key_id)
         self._open(sealed, bound, document.namespace, None)
-
-    def is_sealed_with_current(self, document: Document) -> bool:
-        """Return whether the seal of a file as it was read is made with the current key."""
-        if not isinstance(document.seal, Raw):
-            return False
-        return _sealed(document.seal, document.namespace, None).key_id == self.current.id
 
     def _seal(self, plaintext: bytes, bound: bytes) -> Raw:
         nonce = os.urandom(_NONCE_BYTES)
