@@ -50,6 +50,8 @@ _GARBAGE: Final = (
     b"{" * 100_000,
     b'{"type":"message","id":"a","x":' + b"[" * 100_000,
 )
+# Times as other programs may write them.
+_TIMES: Final = ("", "yesterday", 1736937000000, -5, 1e300)
 
 
 def check_dialect(dialect: Dialect, data: bytes) -> None:
@@ -196,6 +198,19 @@ def check_rewrite(dialect: Dialect, line: bytes) -> None:
     assert _values(dialect.wire(again)) == _values(dialect.wire(line)), "and the same fields"
 
 
+def check_times(dialect: Dialect, line: bytes) -> None:
+    """Check that an entry is written as an entry, whatever its time."""
+    entry = entry_of(dialect, line)
+    if entry is None:
+        return
+    for time in _TIMES:
+        written = dialect.encode(msgspec.structs.replace(entry, timestamp=time))
+        try:
+            assert dialect.row(written).id == dialect.row(line).id
+        except BadLine as bad:
+            raise AssertionError(f"a line with the time {time!r} {bad}") from bad
+
+
 def check_one_line(dialect: Dialect, line: bytes) -> None:
     """Check that a payload with newlines between its tokens is stored on one line."""
     entry = entry_of(dialect, line)
@@ -242,6 +257,7 @@ _LINE_CHECKS: Final[tuple[Callable[[Dialect, bytes], None], ...]] = (
     check_surrogates,
     check_nesting,
     check_rewrite,
+    check_times,
     check_one_line,
     check_views,
 )

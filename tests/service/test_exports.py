@@ -18,13 +18,14 @@ from sessiond.model.formats import FORMATS
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, session_info
 from tests.kit.house import House
-from tests.kit.sessions import SESSION, stored_message
+from tests.kit.sessions import SESSION, TIME, stored_message
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
 ]
 SAMPLES = Path(__file__).parent.parent / "samples"
+IDS = ("00000001", "00000002", "00000003", "00000004")
 ENTRIES = "entries[].entry"
 PARENTS = "entries[].entry.{id,parent_id}"
 # Nothing can be shown below such a compaction in a file of sharur.
@@ -308,3 +309,18 @@ async def test_messages_that_end_as_the_path_did_become_kept_entries(house: Hous
         if (entry := json.loads(line))["id"] == compaction["firstKeptEntryId"]
     )
     assert kept["message"]["content"] == [{"type": "text", "text": "OAuth it is."}]
+
+
+@pytest.mark.parametrize("target", ["pi", "operator", "piglet", "sharur"])
+async def test_a_message_is_kept_whatever_its_time(house: House, target: str) -> None:
+    """A time that is none is no reason to leave a message out, and a number is a time."""
+    times: dict[str, Any] = dict(zip(IDS, (TIME, "yesterday", 1736937000000, ""), strict=True))
+    house.put([stored_message(one, None, timestamp=time) for one, time in times.items()])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        exported = await call(wire, "session/export", format=target)
+        assert exported["notes"] == ["converted from native"]
+        copied = await wire.call("session/import", content=exported["content"])
+        rows = (await wire.call("session/entries", session_id=copied["session"]["id"]))["entries"]
+    known = {one["entry"]["id"]: one["entry"]["timestamp"] for one in rows}
+    assert known.keys() == times.keys()
+    assert known[IDS[2]] == "2025-01-15T10:30:00.000Z"

@@ -510,3 +510,14 @@ async def test_the_lock_file_is_private_and_stays(piglets: Piglets) -> None:
     inode = beside.stat().st_ino
     await piglets.say("y")
     assert beside.stat().st_ino == inode
+
+
+async def test_a_retry_of_an_entry_without_a_time_is_held_against_it(piglets: Piglets) -> None:
+    line = {"type": "user", "id": "timeless", "data": {"content": "hi"}}
+    with piglets.path.open("ab") as file:
+        file.write(json.dumps(line).encode() + b"\n")
+    again = {"type": "message", "id": "timeless", "message": {"role": "user", "content": "hi"}}
+    assert (await piglets.call("append", entry=again))["duplicate"]
+    other = again | {"message": {"role": "user", "content": "else"}}
+    assert (await piglets.refused("append", entry=other))["kind"] == "idempotency_conflict"
+    assert (await piglets.say("go on"))["duplicate"] is False

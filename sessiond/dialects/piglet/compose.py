@@ -11,6 +11,7 @@ from msgspec import Raw
 from sessiond.dialects.compose import NO_ARGUMENTS, STOP_REASONS, result_members, results_in
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.parsed_message import Block, ParsedMessage
+from sessiond.model.times import is_rfc3339
 from sessiond.model.usage import Usage
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -31,7 +32,7 @@ def compose(message: ParsedMessage, timestamp: str) -> list[Raw]:
 
 
 def _encoded(members: dict[str, Any], timestamp: str) -> Raw:
-    return Raw(_encode(members | {"timestamp": timestamp} if timestamp else members))
+    return Raw(_encode(members | {"timestamp": timestamp} if is_rfc3339(timestamp) else members))
 
 
 def _question(said: Iterable[Block]) -> dict[str, Any]:

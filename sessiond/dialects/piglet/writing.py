@@ -34,6 +34,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
+from sessiond.model.times import rfc3339
 
 _encode: Final = msgspec.json.Encoder().encode
 _Members = dict[str, Any]
@@ -47,7 +48,10 @@ def encode(entry: Entry | Opaque, header: Header) -> bytes:
         line["id"] = entry.id
         if isinstance(entry.parent_id, str):
             line["parentId"] = entry.parent_id
-    line["ts"] = ZERO_TIME if isinstance(entry.timestamp, UnsetType) else entry.timestamp
+    time = ZERO_TIME if isinstance(entry.timestamp, UnsetType) else rfc3339(entry.timestamp)
+    # piglet skips a line with a time that is none, and reads one without a time.
+    if time:
+        line["ts"] = time
     return escaped(one_line(_encode(line | behind)))
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from sessiond.dialects.base import Dialect
 from sessiond.dialects.entry_members import entry_of
 from sessiond.dialects.lenient_json import fields, text
+from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
     ENTRY_TYPES,
     Compaction,
@@ -127,7 +128,8 @@ class Converter:
         session, dialect = self._opened.session, self._opened.dialect
         kind = session.kinds[seq]
         wire = fields(dialect.wire(line))
-        time = text(wire.get("timestamp")) or UNSET
+        stamp = wire.get("timestamp")
+        time = text(stamp) or raw_rfc3339(stamp) or UNSET
         if kind in MESSAGE_KINDS:
             self._message(seq, line, wire, time if isinstance(time, str) else "")
             return
