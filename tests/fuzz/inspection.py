@@ -20,8 +20,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.service.files.checking.verifying import VerifyScope, verify_file
 from tests.fuzz.files import whole_lines
 from tests.fuzz.plain import Answer, Plain
-from tests.fuzz.samples import SAID
 from tests.kit.repairs import repair_faults
+from tests.kit.sessions import OWN
 
 __all__ = ["inspected"]
 
@@ -156,7 +156,7 @@ class _Inspection:
                 yield f"a second entry is called {entry_id!a}"
 
     def _written(self, alone: dict[str, Any]) -> Iterator[str]:
-        answer = self._ask("session/append", message=SAID)
+        answer = self._ask("session/append", message=OWN[alone["dialect"]])
         wanted = _REFUSED[self._ask("session/get").result["session"]["read_only_reason"]]
         if (wanted is not None) != alone["read_only"]:
             yield f"an append should come to {wanted}, and verify says {alone}"
@@ -210,7 +210,7 @@ class _Inspection:
         made = whole_lines(self._path.read_bytes())
         for fault in repair_faults(whole_lines(before), made, answer.result["moved"]):
             yield f"{fault}: {answer!r}"
-        if self._ask("session/append", message=SAID).error is not None:
+        if self._ask("session/append", message=OWN[dialect]).error is not None:
             yield "what was repaired cannot be written"
 
     def _imported(self) -> Iterator[str]:

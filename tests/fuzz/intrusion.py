@@ -17,10 +17,13 @@ from typing import Any, Final
 
 from tests.fuzz.mutations import mutated_body, noise
 from tests.fuzz.plain import Answer, Plain
-from tests.fuzz.samples import SAID, samples
+from tests.fuzz.samples import samples
+from tests.kit.sessions import OWN
 
 __all__ = ["intruded"]
 
+# The foreign writer spells its lines as these programs do.
+_DIALECTS: Final = ("native", "pi", "operator")
 _STEPS_MAX: Final = 25
 # Longer than a daemon waits for the rest of half a line.
 _HALF_SECONDS: Final = 10
@@ -31,7 +34,7 @@ def intruded(writer: Plain, watcher: Plain, profile: Path, seed: int) -> Iterato
     session_id = f"session-{seed}"
     path = profile / "sessions" / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
     dice = random.Random(seed)
-    path.write_bytes(dice.choice(samples()))
+    path.write_bytes(dice.choice(samples(*_DIALECTS)))
     if writer.call("session/get", session_id=session_id).error is None:
         yield from _Intrusion(writer, watcher, session_id, path, dice).run()
     yield from (*writer.faults, *watcher.faults)
@@ -56,6 +59,9 @@ class _Intrusion:
         self._is_older = header["type"] == "session" and header.get("version") != 3
         self._foreign: list[bytes] = []
         self._acknowledged: dict[str, int] = {}
+
+        info = writer.call("session/get", session_id=session_id).result["session"]
+        self._said = OWN[info["dialect"]]
 
     def run(self) -> Iterator[str]:
         self._watcher.call("session/subscribe", session_id=self._id, after={"seq": 0})
@@ -101,7 +107,7 @@ class _Intrusion:
         yield from self._append_beside("the rest of half a line")
 
     def _append_beside(self, what: str) -> Iterator[str]:
-        answer = self._writer.call("session/append", session_id=self._id, message=SAID)
+        answer = self._writer.call("session/append", session_id=self._id, message=self._said)
         if answer.error is not None:
             yield f"behind {what} an append came to {answer!r}"
 
@@ -162,7 +168,7 @@ class _Intrusion:
 
     def _write(self) -> None:
         """Write to the file as a foreign writer does."""
-        lines = self._dice.choice(samples()).split(b"\n")[1:-1]
+        lines = self._dice.choice(samples(*_DIALECTS)).split(b"\n")[1:-1]
         data = self._dice.choice(lines)
         if self._dice.random() < 0.5:
             data = mutated_body(data, self._dice, lines)
@@ -177,7 +183,7 @@ class _Intrusion:
         self._foreign.append(data)
 
     def _append(self, entry_id: str) -> Iterator[str]:
-        entry = {"type": "message", "id": entry_id, "message": SAID}
+        entry = {"type": "message", "id": entry_id, "message": self._said}
         answer = self._writer.call("session/append", session_id=self._id, entry=entry)
         if answer.error is None:
             self._acknowledged[entry_id] = answer.result["seq"]

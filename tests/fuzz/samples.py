@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["HEADERS", "SAID", "TIME", "samples"]
+from sessiond.dialects import DIALECTS
+
+__all__ = ["HEADERS", "TIME", "samples"]
 
 _SAMPLES: Final = Path(__file__).parent.parent / "samples"
 TIME: Final = b'"timestamp":"2026-01-15T10:30:00.000Z"'
@@ -21,22 +23,11 @@ HEADERS: Final = (
 )
 
 
-_BLOCK: Final = {"type": "text", "text": "own", "content": "own"}
-SAID: Final = {
-    "role": "user",
-    "content": [_BLOCK],
-    "contents": [_BLOCK],
-    "id": "said",
-    "timestamp": 1,
-}
-"""A message that a file of every dialect takes."""
-
-
 @cache
-def samples() -> tuple[bytes, ...]:
-    """Return the files that are mutated, of each dialect."""
-    dialects = ("native", "pi", "operator")
-    paths = [path for name in dialects for path in _SAMPLES.glob(f"{name}/*.jsonl")]
+def samples(*dialects: str) -> tuple[bytes, ...]:
+    """Return the files that are mutated, of each dialect, or of some."""
+    names = dialects or [one.name for one in DIALECTS]
+    paths = [path for name in names for path in _SAMPLES.glob(f"{name}/*.jsonl")]
     return (*(path.read_bytes() for path in sorted(paths)), _many(40))
 
 

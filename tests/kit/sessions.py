@@ -16,6 +16,20 @@ TIME: Final = "2026-01-15T10:30:00.000Z"
 HI: Final[dict[str, Any]] = {"role": "user", "content": "hi"}
 """A message, where any message will do."""
 
+OWN: Final[dict[str, dict[str, Any]]] = {
+    "native": {"role": "user", "content": "own"},
+    "pi": {"role": "user", "content": "own", "timestamp": 1768473000000},
+    "operator": {
+        "role": "user",
+        "contents": [{"type": "text", "content": "own"}],
+        "id": "m",
+        "timestamp": 1768473000.0,
+    },
+    "piglet": {"role": "user", "content": "own"},
+    "sharur": {"role": "user", "content": "own", "timestamp": TIME},
+}
+"""A message that a file of each dialect takes."""
+
 
 def entry(entry_id: str, content: Any = None, role: str = "user") -> dict[str, Any]:
     """Return a message entry to append; its text is the id unless `content` says otherwise."""

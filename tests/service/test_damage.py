@@ -19,7 +19,7 @@ from sessiond.testing.daemon import Wire
 from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import HI, OWN, SESSION
 from tests.service.damage import FOREIGN, GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
 NAME = f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
@@ -29,13 +29,6 @@ PAGE = Path(__file__).parents[2] / "protocol.md"
 ONLY_VERIFIED = {"long_line", "bad_time", "other_spelling", "other_id"}
 # To an opening, half an append may still go on.
 HALF_APPENDS = {"broken_atom", "incomplete_atom"}
-HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
-SAID = {
-    "pi": HI,
-    "piglet": {"role": "user", "content": "hi"},
-    "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "user"},
-    "sharur": HI | {"timestamp": "2026-01-15T10:30:00Z"},
-}
 
 
 async def look(wire: Wire, damage: Damage, dialect: str) -> None:
@@ -129,11 +122,11 @@ async def test_in_a_file_of_another_program_nothing_is_shortened_and_damage_keep
         info = await call(wire, "session/open", "session", session_id=SESSION)
         check_opening(damage, info["problems"])
         if damage.opens == "older":
-            kind = await refused(wire, "append", message=SAID[dialect])
+            kind = await refused(wire, "append", message=OWN[dialect])
             assert kind == "session_read_only"
             assert house.disk.content(path) == damage.content
             return
-        assert (await call(wire, "append", message=SAID[dialect]))["durability"] == "disk"
+        assert (await call(wire, "append", message=OWN[dialect]))["durability"] == "disk"
         assert house.disk.content(path).startswith(damage.content)
 
 
