@@ -15,8 +15,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-TimeText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-"""A time on the wire; code that takes a time from a client checks it with `utc_time`."""
+_FORMATS: Final = [{"format": "date-time"}, {"format": "date-time-local"}]
+
+TimeText = Annotated[str, Meta(extra_json_schema={"anyOf": _FORMATS})]
+"""A time on the wire, from clients also without an offset; code that takes one checks it with `utc_time`."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # As seconds this is a moment in the year 5138, as milliseconds one in March 1973.

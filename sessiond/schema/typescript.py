@@ -265,6 +265,8 @@ _SPELLINGS: Final[dict[frozenset[str], Callable[[Schema], str]]] = {
     frozenset(): lambda _: "unknown",
     frozenset({"$ref"}): lambda schema: _type_name(schema["$ref"]),
     frozenset({"type"}): lambda schema: _PLAIN[schema["type"]],
+    # Formats of one type.
+    frozenset({"type", "anyOf"}): lambda schema: _PLAIN[schema["type"]],
     frozenset({"enum"}): lambda schema: " | ".join(map(_json, schema["enum"])),
     frozenset({"anyOf"}): lambda schema: " | ".join(dict.fromkeys(map(_spell, schema["anyOf"]))),
     frozenset({"type", "items"}): _list,

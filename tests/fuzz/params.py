@@ -115,7 +115,7 @@ def _value(schema: dict[str, Any], name: str, pools: Pools, dice: random.Random,
         return dice.choice(schema["enum"])
     if "allOf" in schema:
         return _value(schema["allOf"][0], name, pools, dice, depth)
-    if "anyOf" in schema:
+    if "anyOf" in schema and "type" not in schema:
         made = _value(dice.choice(schema["anyOf"]), name, pools, dice, depth)
         barred = {one for one, part in schema.get("properties", {}).items() if part is False}
         if isinstance(made, dict) and dice.random() < 0.9:
@@ -233,6 +233,12 @@ def _is_time(value: object) -> bool:
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     days = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     return 1 <= month <= 12 and 1 <= day <= days[month - 1]
+
+
+@_formats.checks("date-time-local")
+def _is_local_time(value: object) -> bool:
+    """Return whether a value is a time of RFC 3339 without its offset."""
+    return not isinstance(value, str) or (not _is_time(value) and _is_time(f"{value}Z"))
 
 
 def _validator(

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiond.model.times import utc_time
 from sessiond.rpc.framing import Framer
 from tests.fuzz.account import faults
 from tests.fuzz.corpus import bodies
 from tests.fuzz.frames import Attack, attacks
 from tests.fuzz.judge import NotStrict, strict
 from tests.fuzz.mutations import mutated_body
+from tests.fuzz.params import fits
 from tests.fuzz.streams import debts
 from tests.kit.repairs import repair_faults
 
@@ -166,3 +168,15 @@ def test_the_same_seed_is_the_same_attack() -> None:
 
     assert first(7) == first(7)
     assert first(7) != first(8)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2026-01-15T10:30:00Z", "2026-01-15T10:30:00", "2026-01-15t10:30:00.5+01:00"),
+        *("2026-02-30T10:30:00", "2026-01-15", "2026-01-15T10:30", "2026-12-31T23:59:60", "Z", ""),
+    ],
+)
+def test_the_schema_takes_the_times_that_a_client_may_send(text: str) -> None:
+    is_taken = utc_time(text) is not None
+    assert fits("session/list", {"updated_after": text}) is is_taken

@@ -63,7 +63,8 @@ def joined(types: list[str]) -> str:
 
 
 def _alternatives(schema: Schema, spell: Callable[[Schema], list[str]]) -> list[str]:
-    parts: list[Schema] = schema.get("anyOf", [schema])
+    # Beside a type, alternatives are formats of that type.
+    parts: list[Schema] = [schema] if "type" in schema else schema.get("anyOf", [schema])
     return [kind for part in parts for kind in spell(part)]
 
 
