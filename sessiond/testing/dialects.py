@@ -199,7 +199,7 @@ def check_rewrite(dialect: Dialect, line: bytes) -> None:
 
 
 def check_times(dialect: Dialect, line: bytes) -> None:
-    """Check that an entry is written as an entry, whatever its time."""
+    """Check that an entry is written as an entry, also with a time that is none."""
     entry = entry_of(dialect, line)
     if entry is None:
         return
