@@ -162,6 +162,17 @@ def test_a_list_reads_on_to_the_first_words_of_the_user(tmp_path: Path) -> None:
     assert (session.first_message or "").startswith("turn 1 ")
 
 
+def test_a_list_reads_to_the_end_where_the_beginning_reaches_far(tmp_path: Path) -> None:
+    hooks = fact("attachment", attachment={"content": "y" * 3000}) * 16
+    path = tmp_path / f"{CLAUDE.format(9)}.jsonl"
+    path.write_bytes(hooks + talk(1, 20, 700) + answer(21, "done"))
+    assert AGENT_LIST_BYTES_MAX < path.stat().st_size < AGENT_LIST_BYTES_MAX + AGENT_LIST_STEP_BYTES
+    session, is_part = summed_up(path, Files(), tmp_path)
+    assert is_part
+    assert session.has_assistant
+    assert session.names[-1] == UUID.format(21)
+
+
 def test_a_list_reads_back_as_far_as_an_answer(tmp_path: Path) -> None:
     end = answer(300, "the last answer") + talk(301, 30, 1000)
     path = large(tmp_path, talk(0, 100, 1000), talk(200, 100, 1000), end)

@@ -225,7 +225,8 @@ def _tail(held: HeldFile, start: int, most: int, agent: AgentFormatName | None) 
     """Return whole lines of the last bytes, behind an offset; one at least if there is one."""
     size = held.found.st_size
     at = max(start, size - most)
-    last = held.pread(0, size - at, at)
+    # A list that reads on has a part of the last bytes in memory already, and a read returns that part alone.
+    last = b"".join(chunks_of(held, 0, at, size))
     chunks, ends = iter((last,)), last.count(b"\n")
     if at > start and ends < _LINE_ENDS:
         # The last line is long: its beginning is looked for, and the line is read in pieces.
