@@ -587,7 +587,7 @@ SEARCH_TOOL_CHARS_MAX: Final = 32_768
 # of the text's end.
 SEARCH_TEXT_BYTES: Final = 6 * SEARCH_TEXT_CHARS_MAX
 SEARCH_END_BYTES: Final = 6 * SEARCH_TOOL_CHARS_MAX // 2
-# service: bytes of another agent's file that a list reads, also of both ends of a larger file; how many of the beginning
+# service: bytes of another program's file that a list reads, also of both ends of a larger file; how many of the beginning
 # where these do not tell enough; how many such bytes may be once they are unpacked; how many of the beginning are read at a
 # time; of a piece with more lines, so many at each of its ends.
 AGENT_LIST_BYTES_MAX: Final = 64 * 1024
@@ -595,7 +595,7 @@ AGENT_LIST_PREAMBLE_BYTES: Final = 1024 * 1024
 AGENT_LIST_UNPACKED_BYTES: Final = 256 * 1024
 AGENT_LIST_STEP_BYTES: Final = 16 * 1024
 AGENT_LIST_LINES: Final = 1000
-# service/listing: a file of another agent of which a list has read a part is read whole, for its figures, once
+# service/listing: a file of another program of which a list has read a part is read whole, for its figures, once
 # nobody has written to it for so long, and for as long as the reading may take at so many bytes a second; a
 # larger file keeps the figures of a part until it is opened.
 FIGURES_QUIET_SECONDS: Final = 1.0

@@ -7,6 +7,7 @@ that lists show (`info`) is opaque bytes to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,6 +23,12 @@ class Fingerprint(Struct, frozen=True):
 NOTHING = Fingerprint(0, 0, 0)
 
 
+PART: Final = "part "
+UNSEEN: Final = "unseen"
+# A digest, an offset and a checksum.
+_SEEN_WORDS: Final = 3
+
+
 class Mark(Struct, frozen=True):
     """An epoch with the evidence of its file: a line, the bytes up to that line, and the inode.
 
@@ -31,12 +38,26 @@ class Mark(Struct, frozen=True):
 
     The inode is needed because a copy of the file has the line too and may have grown on its own.
     `seen_inode` 0 means that the inode was not recorded.
+
+    Since a list has read a part of the file, the file may go on behind the line: `seen_digest` begins with PART
+    then, or it is UNSEEN, where no client has seen a line yet.
     """
 
     epoch: str
     seen_seq: int
     seen_digest: str
     seen_inode: int = 0
+
+    @property
+    def is_part(self) -> bool:
+        """True if the file may go on behind the line, since a list has read a part of the file."""
+        return self.seen_digest.startswith((PART, UNSEEN))
+
+    @property
+    def end(self) -> int | None:
+        """Offset in the file where the line ends; None where it was not recorded."""
+        words = self.seen_digest.split(" ")
+        return int(words[1]) if len(words) == _SEEN_WORDS and words[1].isdecimal() else None
 
 
 class Facts(Struct, frozen=True, kw_only=True):

@@ -104,10 +104,13 @@ def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
     return splitter.rest() if len(lines) < lines_max else b""
 
 
-def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]:
+def lines_from(
+    files: Files, path: Path, at: int, *, half: bool = True
+) -> Iterator[tuple[bytes, int]]:
     """Yield the lines from offset `at` on, each with the offset where the next line begins.
 
-    A line begins at `at`. If the last line lacks its newline, the offset counts that newline.
+    A line begins at `at`. If the last line lacks its newline, the offset counts that newline; such a line is left
+    out unless `half`.
     Raises StorageError.
     """
     ends = array("q", [0])
@@ -124,7 +127,7 @@ def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]
                 del ends[1:]
         finally:
             files.close(fd)
-    if rest := splitter.rest():
+    if half and (rest := splitter.rest()):
         yield without_cr(rest), size + 1
 
 

@@ -50,6 +50,8 @@ FIRST_WORDS_CHARS: Final = FIRST_MESSAGE_CHARS - len("...")
 # Plain ints, since opening a file compares one per line and an enum member costs a lookup.
 # Problems of an entry above which something is missing, or which lacks a part.
 _GAPS: Final = frozenset({"orphan", "damaged_line"})
+# Problems that a line has whatever the lines before it say.
+_OF_ONE_LINE: Final = frozenset({"bad_line", "damaged_line", "torn_tail"})
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _COMPACTION: Final = int(Kind.COMPACTION)
 
@@ -96,6 +98,7 @@ class Session:
         "header_lines",
         "heads",
         "ids",
+        "is_part",
         "kept_from",
         "kinds",
         "label_states",
@@ -168,6 +171,8 @@ class Session:
         self.state = WorkingState()
         # Time of the first message of a user; "" while there is none, or the message has no time.
         self.started_at = ""
+        # True once lines were left out: what they say of ids and heads is not known.
+        self.is_part = False
         # Lines of the file before the line of the first entry.
         self.header_lines = 1
         self.problems: list[Problem] = []
@@ -201,6 +206,14 @@ class Session:
             self.turn_counts,
         ):
             column.extend(none)
+
+    def leave_out(self) -> None:
+        """Go on behind lines that are left out, for a list.
+
+        No later line finds an entry before them, and no head is known until a later line moves the head.
+        """
+        self.is_part = True
+        self.ids, self.heads = {}, {MAIN: Head()}
 
     def fold(self, row: Row) -> None:
         """Index `row` as the next line. Never fails: a reference to a missing entry is reported."""
@@ -420,6 +433,9 @@ class Session:
             target = self.ids.get(effect.target_id, 0)
             if target == 0:
                 self.report(seq, "unknown_target", "moves a head to an entry that is not there")
+                if self.is_part:
+                    # The entry may be among the lines that are left out.
+                    self.heads[head] = Head(0, seq)
                 return
             target = self._through(target)
         self.heads[head] = Head(target, seq)
@@ -433,7 +449,12 @@ class Session:
         self.problems = kept
 
     def report(self, seq: int, kind: ProblemKind, detail: str) -> None:
-        """Remember a problem of a line; beyond PROBLEMS_MAX only the count grows."""
+        """Remember a problem of a line; beyond PROBLEMS_MAX only the count grows.
+
+        Behind lines that are left out, only what a line says by itself is a problem.
+        """
+        if self.is_part and kind not in _OF_ONE_LINE:
+            return
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(seq + self.header_lines, kind, detail))
@@ -480,8 +501,8 @@ class Session:
         return self.settings[self.setting_refs[seq]]
 
     def id_of(self, seq: int) -> str | None:
-        """Return the id at `seq`; None for 0, the place before the first entry."""
-        return self.names[seq] if seq else None
+        """Return the id at `seq`; None for 0, the place before the first entry, and for an id that is not known."""
+        return self.names[seq] or None
 
     def label_at(self, seq: int, upto: int) -> str | None:
         """Return an entry's label as of line `upto`; None if it had none."""

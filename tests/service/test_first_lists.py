@@ -21,6 +21,7 @@ from sessiond.service.files.rows import Rows
 from sessiond.service.thread_pool import ThreadPool
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import CLAUDE, claude_talk
+from tests.kit.family import FAMILY, family_file
 from tests.kit.fleet import Fleet
 from tests.kit.house import House
 from tests.kit.limits import set_limits
@@ -205,6 +206,47 @@ async def test_a_first_list_reads_of_a_large_file_no_more_than_its_bound(
             assert disk.opened[one.path] == 1
             assert rows[one.id]["partial"] is True
             assert rows[one.id]["first_message"]
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+async def test_a_first_list_reads_as_little_of_a_large_file_of_pis_family(
+    home: Path, tmp_path: Path, kind: str
+) -> None:
+    root = (tmp_path / kind).resolve()
+    files = [
+        put(root, f"{number}", family_file(kind, messages, size, number=number))
+        for number, (messages, size) in enumerate(((200, 500), (40, 5_000), (2_000, 2_000)), 1)
+    ]
+    disk = Counting()
+    async with House(home, disk).daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root, kind)
+        rows = {one["path"]: one for one in await listed(wire)}
+        for path in files:
+            assert path.stat().st_size > AGENT_LIST_BYTES_MAX
+            assert disk.read[path] <= AGENT_LIST_BYTES_MAX
+            assert disk.opened[path] == 1
+            assert rows[str(path)]["partial"] is True
+            assert rows[str(path)]["first_message"].startswith("turn 0 ")
+            assert rows[str(path)]["status"] == "done"
+            assert (rows[str(path)]["problems"], rows[str(path)]["read_only"]) == (0, False)
+
+
+async def test_a_first_list_reads_the_files_of_the_profile_whole(home: Path) -> None:
+    house = House(home, Files())
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = (await wire.call("session/create", cwd="/p"))["session"]["id"]
+        said = [
+            {"type": "message", "message": {"role": role, "content": "x" * 1000}}
+            for role in ("user", "assistant") * 100
+        ]
+        await wire.call("session/append", session_id=made, entries=said)
+        await wire.call("session/update", session_id=made, title="kept", tags=["mine"])
+        await wire.call("session/append", session_id=made, entries=said)
+    house.layout.catalog.unlink()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        (row,) = await listed(wire)
+        assert (row["title"], row["tags"], row["message_total"]) == ("kept", ["mine"], 400)
+        assert "partial" not in row
 
 
 @pytest.mark.parametrize("is_newest", [False, True])

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from sessiond import typed
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import without_slash
-from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Records, Stored
+from sessiond.catalog.rows import (
+    NOTHING,
+    PART,
+    UNSEEN,
+    Facts,
+    Fingerprint,
+    Known,
+    Mark,
+    Records,
+    Stored,
+)
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import FileStat, storable
 from sessiond.journal.store import SessionLog
@@ -26,8 +35,6 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.store.listed import Snapshot
-
-_UNSEEN: Final = "unseen"
 
 
 class CatalogRecords:
@@ -50,7 +57,7 @@ class CatalogRecords:
 
     def unseen(self, inode: int) -> Mark:
         """Return the mark of a new epoch of a file, of which no client has seen a line yet."""
-        return Mark(self._new_epoch(), 0, _UNSEEN, inode)
+        return Mark(self._new_epoch(), 0, UNSEEN, inode)
 
     def place(self, session_id: str, path: Path) -> None:
         """Record where a session's file is; the rest is recorded when the session is opened."""
@@ -233,6 +240,13 @@ def row_of(
     )
 
 
+def of_part(mark: Mark) -> Mark:
+    """Return the mark of an epoch whose file may go on behind the marked line."""
+    if mark.is_part:
+        return mark
+    return msgspec.structs.replace(mark, seen_digest=PART + mark.seen_digest)
+
+
 def fits(mark: Mark, journal: SessionLog) -> bool:
     """Return whether the file is the one that the mark was made for, with all its lines.
 
@@ -241,12 +255,12 @@ def fits(mark: Mark, journal: SessionLog) -> bool:
     # 0: the inode is not known, or the file has another one at each look.
     if 0 not in {mark.seen_inode, journal.inode} and mark.seen_inode != journal.inode:
         return False
-    if mark.seen_digest == _UNSEEN:
+    if mark.seen_digest == UNSEEN:
         return mark.seen_inode == journal.inode
     if mark.seen_seq >= journal.line_count:
         return False
     seen = _seen(journal, mark.seen_seq)
-    return mark.seen_digest in {seen, seen.partition(" ")[0]}
+    return mark.seen_digest.removeprefix(PART) in {seen, seen.partition(" ")[0]}
 
 
 def fits_line(mark: Mark, line: bytes) -> bool:

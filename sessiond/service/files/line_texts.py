@@ -1,6 +1,7 @@
 """The texts of stored lines, for the search index. Blocking.
 
-Rule 1: a session's own lines are read up to the recorded line.
+Rule 1: a session's own lines are read up to the recorded line; those of a file of which the catalog has seen a
+part, up to the last whole one.
 
 Rule 2: the file of another agent is read up to AGENT_TEXT_CHARS_MAX. The catalog may have seen only a
 part of such a file, so the size of the file says whether the index is behind.
@@ -130,14 +131,16 @@ def file_texts(
     files: Files, known: Known, indexed: Indexed | None
 ) -> Iterator[tuple[Indexed, list[Text]]]:
     """Yield the texts of a file's lines behind `indexed`. Raises TextsChanged, StorageError."""
-    path = Path(known.path)
-    return read_texts(lambda _seq, end: lines_from(files, path, end), known.mark, indexed)
+    path, mark = Path(known.path), known.mark
+    return read_texts(
+        lambda _seq, end: lines_from(files, path, end, half=not mark.is_part), mark, indexed
+    )
 
 
 def read_texts(
     lines_behind: LinesFrom, mark: Mark, indexed: Indexed | None
 ) -> Iterator[tuple[Indexed, list[Text]]]:
-    """Yield the texts of the lines behind `indexed`, in batches, up to the marked line.
+    """Yield the texts of the lines behind `indexed`, in batches, up to the marked line; of a part, up to the end.
 
     Raises TextsChanged.
     """
@@ -157,7 +160,9 @@ def read_texts(
             these = [replace(first, place=place)] if seq == 0 else _texts(dialect, seq, line, place)
             texts += these
             chars += sum(one.chars for one in these)
-        if seq == mark.seen_seq:
+        if indexed is not None and seq == behind and end != indexed.end:
+            break
+        if seq == mark.seen_seq and not mark.is_part:
             if not fits_line(mark, line):
                 break
             yield Indexed(mark.epoch, seq, end), texts
@@ -166,6 +171,10 @@ def read_texts(
             yield Indexed(mark.epoch, seq, end), texts
             texts, chars, read = [], 0, 0
         seq, begin = seq + 1, end
+    else:
+        if mark.is_part:
+            yield Indexed(mark.epoch, seq - 1, begin), texts
+            return
     raise TextsChanged
 
 

@@ -372,8 +372,11 @@ class Indexing:
         except (TextsChanged, StorageError) as error:
             if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
                 raise
-            # The file is not the one that lists know, which report it; the next scan finds out.
             batch.drop(known.session_id)
+            if found is not None and isinstance(error, TextsChanged):
+                # The file was written anew since a part of it was indexed.
+                return (yield from self._read(known, None, place, batch))
+            # The file is not the one that lists know, which report it; the next scan finds out.
             return 0
         return chars
 
@@ -381,9 +384,12 @@ class Indexing:
         place = places.at(known)
         if indexed is None or (indexed.epoch, indexed.outputs) != (known.mark.epoch, place.outputs):
             return False
-        if place.is_agents:
+        if place.is_agents or known.mark.is_part:
             # Both are 0 for a file that was just being written.
             return 0 < indexed.end == known.end
+        if known.is_file and not indexed.left_out and known.mark.end not in {None, indexed.end}:
+            # A file that was written anew, since a part of it was indexed, may have as many lines.
+            return False
         return indexed.seq == known.mark.seen_seq
 
 
@@ -393,9 +399,15 @@ def _stop(known: Known, places: RootRooms, found: Indexed | None = None) -> _Sto
 
 
 def _goes_on(indexed: Indexed, known: Known, place: Place) -> bool:
-    is_behind = place.is_agents or indexed.seq < known.mark.seen_seq
-    is_same = (indexed.epoch, indexed.outputs) == (known.mark.epoch, place.outputs)
-    return is_same and is_behind and not indexed.left_out
+    if (indexed.epoch, indexed.outputs) != (known.mark.epoch, place.outputs) or indexed.left_out:
+        return False
+    if place.is_agents:
+        return True
+    is_behind = indexed.seq < known.mark.seen_seq
+    if known.mark.is_part:
+        is_behind = indexed.end <= known.end
+    # The row may have been changed by hand.
+    return is_behind and indexed.end >= 0
 
 
 def _newest_first(known: Known) -> tuple[bool, int, str]:

@@ -1,4 +1,4 @@
-"""Figures of large files of other agents, which a list first has of a part: each file is read whole, one at a time.
+"""Figures of large files of other programs, which a list first has of a part: each file is read whole, one at a time.
 
 Law: no list waits for the figures but one that is sorted by them. A file is read once its program has left it
 alone for as long as the reading may take, the newest first; behind each file the reader rests as long as it read,

@@ -5,18 +5,20 @@ The first line decides the dialect; the intake indexes the other lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
 from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
+from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.splitter import LongLine, without_end
 from sessiond.model.entries import Header
 from sessiond.service.log.line_indexer import LineIndexer, too_long
 from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
+from sessiond.session.settings import SETTINGS
 from sessiond.visible import printable
 
 _FIRST_BYTES: Final = (
@@ -29,6 +31,9 @@ _FIRST_BYTES: Final = (
     (b"PK\3\4", "it is a zip archive; unpack it first, by unzip"),
 )
 
+# Members in which a line of an older version may state its id.
+_ID_MEMBERS: Final = ("id", "entryId")
+
 
 class Indexer:
     """Indexer of a file's lines, which `visit` takes in order.
@@ -37,6 +42,9 @@ class Indexer:
     indexed as the current version has its lines. `strict`: a line that is no entry raises BadLine
     instead of being kept. `session_id`: the id under which the file is served, if known; `identify`
     gives that id by the id in the header, once. What `identify` raises comes out of a visit.
+
+    `gap` is set for the part of a file that a list reads: the seq of the first line behind those that are left out.
+    Then `end_part` follows the last line.
     """
 
     def __init__(
@@ -58,6 +66,8 @@ class Indexer:
         self._intake: LineIndexer | None = None
         self._header: Header | None = None
         self._upgrade: Upgrade | None = None
+        self.gap: int | None = None
+        self._told: tuple[str | None, str] = (None, "")
 
     def begin_again(self) -> None:
         """Forget every line; the first line comes next."""
@@ -73,6 +83,12 @@ class Indexer:
         """Migration of a file of an older version that is served in place."""
         upgrade = self._upgrade
         return upgrade if upgrade is not None and upgrade.is_older else None
+
+    @property
+    def has_shown_version(self) -> bool:
+        """True if later lines do not tell whether the file is appended to."""
+        upgrade = self._upgrade
+        return upgrade is None or upgrade.is_older is not None or upgrade.spelled is not None
 
     @property
     def is_only_read(self) -> bool:
@@ -132,6 +148,17 @@ class Indexer:
         if not first:
             self._begin(without_end(lines[0]))
             first, lines = 1, lines[1:]
+        if self.gap is not None and first <= self.gap <= first + len(lines):
+            at = self.gap - first
+            self._visit_lines(first, lines[:at])
+            self._leave_out()
+            first, lines = self.gap, lines[at:]
+            if lines:
+                # Whether an append is sessiond's own, only all ids before it tell.
+                self._begin_intake(())
+        self._visit_lines(first, lines)
+
+    def _visit_lines(self, first: int, lines: list[bytes]) -> None:
         at = 0
         while self._upgrade is not None and at < len(lines):
             same = self._upgrade.pass_over(lines, at)
@@ -148,6 +175,19 @@ class Indexer:
         """Begin a file without a header line of its own: the lines come next, from seq 1 on."""
         self._start(dialect, header, None)
         self.session.header_lines = 0
+
+    def _leave_out(self) -> None:
+        """Go on behind lines that are left out."""
+        session = self.session
+        self._told = session.first_message, session.started_at
+        session.leave_out()
+        session.facts.update(dict.fromkeys(SETTINGS))
+
+    def end_part(self) -> None:
+        """Forget what a part does not tell: the first message, if it stands behind lines that are left out."""
+        if not self.session.is_part:
+            self._leave_out()
+        self.session.first_message, self.session.started_at = self._told
 
     def parses(self, line: bytes) -> bool:
         """Return whether a last line without a newline is a whole entry."""
@@ -173,16 +213,28 @@ class Indexer:
             self._session.facts.update(self._upgrade.facts)
         if self._identify is not None and self.session_id is None:
             self.session_id = self._identify(header.id)
-        session_ids = {header.id, self.session_id or header.id}
-        self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
+        self._begin_intake({header.id, self.session_id or header.id})
+
+    def _begin_intake(self, session_ids: Collection[str]) -> None:
+        self._intake = LineIndexer(self.session, self.dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.
         self._take = self._intake.take if self._upgrade is None else self._take_older
 
     def _take_older(self, seq: int, line: bytes) -> None:
         assert self._upgrade is not None, "the file may be of an older version"
         self.intake.take(seq, self._upgrade.take(line))
+        if self.session.is_part:
+            self._forget_derived_id(seq, line)
         if self._upgrade.is_older is False:
             self._upgrade, self._take = None, self.intake.take
+
+    def _forget_derived_id(self, seq: int, line: bytes) -> None:
+        """Forget the id of an entry if the line does not state the id: such an id counts the lines before it."""
+        session, found = self.session, lenient(line)
+        derived = session.names[seq]
+        if derived not in {text(found.get(name)) for name in _ID_MEMBERS}:
+            session.names[seq] = ""
+            session.ids.pop(derived, None)
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:
         return SessionCorrupt(

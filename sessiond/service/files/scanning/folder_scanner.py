@@ -276,7 +276,7 @@ class FolderScanner:
         """Return the row of a session whose whole file was read, and the mark recorded before; or None.
 
         A file that was just written to is due later, unless the file has to be read `soon`. The row stays as it is
-        where the session is open, and where the file is gone, too large, or no agent's.
+        where the session is open, and where the file is gone or too large.
         """
         session_id = part.session_id
         if self._parts.get(session_id) is part:
@@ -300,7 +300,7 @@ class FolderScanner:
         except (SessiondError, OSError):
             # The next scan of the folders says what is wrong with the file.
             return None
-        return None if row is None or self._is_open(session_id) else (row, known.mark)
+        return None if self._is_open(session_id) else (row, known.mark)
 
     # -- the scan ----------------------------------------------------------------------
 

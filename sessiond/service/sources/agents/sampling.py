@@ -1,4 +1,4 @@
-"""Samples of files of other agents: the bytes that a list reads of them, and the lines in these.
+"""Samples of files of other programs: the bytes that a list reads of them, and the lines in these.
 
 A small file is read in one look, which opens it once. Of a larger one come AGENT_LIST_BYTES_MAX at most, from both
 ends: from the beginning lines until the caller has enough, and for the rest of the bytes the last lines as far as an
@@ -6,6 +6,8 @@ answer. Of the lines before these last lines come only short ones that state a t
 at the end are read to their ends, up to the limit of a line. Of a very long line comes what `short_texts` keeps, so
 that memory never has all of such a line. Of a file in which so many bytes do not tell enough, up to
 AGENT_LIST_PREAMBLE_BYTES of the beginning are read.
+
+Of a file of pi's family come all lines of both ends, for a line costs little there. A `HeldPart` has them as a file.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from stat import S_ISLNK
 from typing import Final, Self, cast
@@ -22,7 +25,10 @@ from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.journal.splitter import (
     LINE_HEAD_BYTES,
+    LongLine,
+    ShortLine,
     Splitter,
+    VisitLines,
     is_blank,
     split_whole,
     without_cr,
@@ -175,6 +181,66 @@ class HeldFile:
                 disk.close(fd)
 
 
+class HeldPart(HeldFile):
+    """A part of a large file in the place of the file: whole lines of the beginning, then what stands at the end.
+
+    `gap` counts the lines before those that are left out.
+    """
+
+    def __init__(self, held: HeldFile, data: bytes, gap: int) -> None:
+        super().__init__(held.disk, held.path)
+        self._found, self._first = held.found, data
+        self.gap = gap
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:  # noqa: ARG002
+        """Return up to `count` bytes at an offset in the part."""
+        return self._first[offset : offset + count]
+
+
+def part_of(held: HeldFile, visit: VisitLines, has_enough: Callable[[], bool]) -> HeldPart | None:
+    """Return the part of a large file that is read; None for a file that has to be read whole.
+
+    Such a file has a first line that is too long for a part, or no line behind the beginning.
+
+    `visit` gets the lines of the beginning, until `has_enough` says that there are enough. A line of which a list
+    takes nothing is in no part: the beginning ends before such a line, and the end begins behind it.
+    """
+    ends, first, read = array("q", [0]), list[bytes](), 0
+
+    def pieces() -> Iterator[list[bytes]]:
+        nonlocal read
+        read = yield from beginning(held, has_enough, ends, taken=list)
+
+    for lines in pieces():
+        taken = list(takewhile(_is_taken, lines))
+        if not first and taken and isinstance(taken[0], ShortLine):
+            break
+        if taken:
+            visit(len(first), taken)
+        first += taken
+        if len(taken) < len(lines):
+            break
+    else:
+        if ends[-1] == held.found.st_size:
+            return None
+    if not first:
+        return None
+    lines, half = _last(held, ends[-1], read)
+    last = [*takewhile(_is_taken, reversed([*lines, half]))][::-1]
+    data = b"".join(map(_stored, first)) + b"".join(map(_stored, last[:-1])) + b"".join(last[-1:])
+    return HeldPart(held, data, len(first))
+
+
+def _is_taken(line: bytes) -> bool:
+    """Return whether a list takes something of a line, or no reader does."""
+    return not isinstance(line, LongLine) or line.size > LINE_BYTES_MAX
+
+
+def _stored(line: bytes) -> bytes:
+    """Return a line with its newline, which a stand-in lacks."""
+    return line + b"\n" if isinstance(line, ShortLine) else line
+
+
 def never() -> bool:
     """Return False: no number of lines is enough."""
     return False
@@ -193,7 +259,12 @@ def both_ends(
     most = usual if has_enough is never else AGENT_LIST_PREAMBLE_BYTES
     read = yield from beginning(held, has_enough, ends, most)
     if len(ends) > 1:
-        yield _tail(held, ends[-1], max(AGENT_LIST_BYTES_MAX - read, AGENT_LIST_STEP_BYTES), agent)
+        lines, _ = _last(held, ends[-1], read)
+        yield few(_wanted(list(map(without_end, lines)), agent))
+
+
+def _few_without_ends(lines: list[bytes]) -> list[bytes]:
+    return few(list(map(without_end, lines)))
 
 
 def beginning(
@@ -201,11 +272,13 @@ def beginning(
     has_enough: Callable[[], bool],
     ends: array[int] | None = None,
     most: int = AGENT_LIST_PREAMBLE_BYTES,
+    taken: Callable[[list[bytes]], list[bytes]] = _few_without_ends,
 ) -> Generator[list[bytes], None, int]:
     """Yield the lines at the beginning of a large file, the first one at least, until there are enough.
 
     A file may begin with thousands of lines of bookkeeping, so `most` bytes are read for enough.
-    `ends` gets the offset behind each line. Returns the number of bytes that were read.
+    `ends` gets the offset behind each line; `taken` makes what is yielded of the lines as they are stored. Returns
+    the number of bytes that were read.
     """
     ends = array("q", [0]) if ends is None else ends
     splitter = short_lines(ends)
@@ -217,14 +290,17 @@ def beginning(
         if not chunk:
             break
         at += len(chunk)
-        yield few([without_end(line) for line in splitter.feed(chunk)])
+        yield taken(splitter.feed(chunk))
     return at
 
 
-def _tail(held: HeldFile, start: int, most: int, agent: AgentFormatName | None) -> list[bytes]:
-    """Return whole lines of the last bytes, behind an offset; one at least if there is one."""
+def _last(held: HeldFile, start: int, read: int) -> tuple[list[bytes], bytes]:
+    """Return whole lines of the last bytes, behind an offset, one at least if there is one, and the half line at the end.
+
+    `read` counts the bytes of the beginning that were read.
+    """
     size = held.found.st_size
-    at = max(start, size - most)
+    at = max(start, size - max(AGENT_LIST_BYTES_MAX - read, AGENT_LIST_STEP_BYTES))
     # A list that reads on has a part of the last bytes in memory already, and a read returns that part alone.
     last = b"".join(chunks_of(held, 0, at, size))
     chunks, ends = iter((last,)), last.count(b"\n")
@@ -237,10 +313,8 @@ def _tail(held: HeldFile, start: int, most: int, agent: AgentFormatName | None) 
         chunks = chunks_of(held, 0, at, size)
     splitter = short_lines(array("q", [0]))
     lines = [line for chunk in chunks for line in splitter.feed(chunk)]
-    if at > start:
-        # The first piece is the end of a line that begins before.
-        del lines[:1]
-    return few(_wanted(list(map(without_end, lines)), agent))
+    # The first piece is the end of a line that begins before.
+    return lines[1:] if at > start else lines, splitter.rest()
 
 
 def short_lines(ends: array[int]) -> Splitter:
