@@ -115,7 +115,7 @@ def _value(schema: dict[str, Any], name: str, pools: Pools, dice: random.Random,
         return dice.choice(schema["enum"])
     if "allOf" in schema:
         return _value(schema["allOf"][0], name, pools, dice, depth)
-    if "anyOf" in schema and "type" not in schema:
+    if "anyOf" in schema and schema.get("type") != "string":
         made = _value(dice.choice(schema["anyOf"]), name, pools, dice, depth)
         barred = {one for one, part in schema.get("properties", {}).items() if part is False}
         if isinstance(made, dict) and dice.random() < 0.9:
