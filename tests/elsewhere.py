@@ -29,6 +29,8 @@ _MISSING: Final = (
     (os, "posix_fadvise"),
     (os, "posix_fallocate"),
     (os, "memfd_create"),
+    (os, "sched_getaffinity"),
+    (os, "sched_setaffinity"),
     (os, "O_PATH"),
     (os, "O_DIRECT"),
     (os, "O_NOATIME"),

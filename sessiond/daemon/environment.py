@@ -21,6 +21,7 @@ from sessiond.model.settings import CompactionSettings
 from sessiond.service.environment import NO_SUMMARIZER, Environment
 from sessiond.service.policies import Policies
 from sessiond.service.ports import Summarizer
+from sessiond.system import SYSTEM
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -62,8 +63,7 @@ def real_environment(
 
 def _row_makers() -> Sequence[Sequence[str]]:
     """Return the command of a row maker for each processor that a scan leaves free."""
-    free = len(os.sched_getaffinity(0)) - 1
-    return [ROW_MAKER] * min(free, ROW_MAKERS_MAX)
+    return [ROW_MAKER] * min(SYSTEM.processors() - 1, ROW_MAKERS_MAX)
 
 
 def _homes() -> Sequence[tuple[str, Home]]:

@@ -23,6 +23,10 @@ class System(Protocol):
         """True if the kernel reports changed files by inotify; else sessiond polls files."""
         ...
 
+    def processors(self) -> int:
+        """Return the number of processors that this process may use."""
+        ...
+
     def is_local(self, path: Path) -> bool:
         """Return whether this kernel alone changes the file system of a path, as far as is known."""
         ...

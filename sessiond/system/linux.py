@@ -94,6 +94,10 @@ class Linux(Unix):
                 return max(0, int(words[4]))
         return 0
 
+    def processors(self) -> int:
+        """Ask for those that the process was given, as by `taskset` or for a container."""
+        return len(os.sched_getaffinity(0))
+
     def birth_of(self, pid: int) -> str:
         """Read `/proc`; the start of the process is in ticks since the start of the machine."""
         try:

@@ -24,6 +24,10 @@ class Unix:
 
     has_inotify = False
 
+    def processors(self) -> int:
+        """Ask for all processors of the machine."""
+        return os.cpu_count() or 1
+
     def is_local(self, path: Path) -> bool:  # noqa: ARG002
         """Return True: nothing else is known."""
         return True

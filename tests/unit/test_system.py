@@ -210,3 +210,14 @@ def test_large_blocks_go_back_where_the_platform_can_say_so(
     system.give_back_large_blocks()
     # M_MMAP_THRESHOLD of <malloc.h>; a library of another kind has no such call.
     assert asked == ([(-3, 1 << 20)] if system is LINUX else [])
+
+
+@pytest.mark.skipif(not ON_LINUX, reason="other systems keep no process from a processor")
+def test_a_process_counts_the_processors_that_it_was_given() -> None:
+    given = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(given)})
+        assert LINUX.processors() == 1
+        assert UNIX.processors() == MACOS.processors() == os.cpu_count()
+    finally:
+        os.sched_setaffinity(0, given)
