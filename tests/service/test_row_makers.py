@@ -144,7 +144,8 @@ async def test_a_scan_reads_alone_where_no_process_starts_or_none_pays(
     beside: Beside,
 ) -> None:
     without = await alone(tmp_path, roots)
-    assert await listed(tmp_path / "home", roots, [[str(tmp_path / "no program")]]) == without
+    for name, command in {"home": [str(tmp_path / "no program")], "short": ["true"]}.items():
+        assert await listed(tmp_path / name, roots, [command]) == without
     set_limits(monkeypatch, ROW_MAKERS_FILES_MIN=len(without[0]) + len(without[1]) + 10)
 
     def started(*_: Any) -> None:

@@ -99,8 +99,8 @@ def _read(fd: int, size: int, is_there: Callable[[], bool]) -> bytes | None:
 class _RowMaker:
     """One process, and the files that it was asked for."""
 
-    def __init__(self, command: Sequence[str], setup: Setup) -> None:
-        """Start the process. Raises OSError."""
+    def __init__(self, command: Sequence[str]) -> None:
+        """Start the process, which waits for `begin`. Raises OSError."""
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             command,
             stdin=subprocess.PIPE,
@@ -117,12 +117,15 @@ class _RowMaker:
         self.has_started = False
         self.asked = deque[Sequence[Asked]]([()])
         """The questions without an answer, each with its files. The first answer, to the setup, has no rows."""
-        send(self._in, setup)
 
     @property
     def has_room(self) -> bool:
         """True if the process may be asked one more question."""
         return self.has_started and len(self.asked) < _QUESTIONS
+
+    def begin(self, setup: Setup) -> None:
+        """Tell the process whose files it reads. Raises OSError."""
+        send(self._in, setup)
 
     def ask(self, files: Sequence[Asked]) -> None:
         """Ask for the rows of files. Raises OSError."""
@@ -168,7 +171,9 @@ class RowMakers:
         self._makers: list[_RowMaker] = []
         with suppress(OSError):
             for command in commands if len(files) >= ROW_MAKERS_FILES_MIN else ():
-                self._makers.append(_RowMaker(command, setup))
+                self._makers.append(_RowMaker(command))
+                # One that ends at once is noticed where its answer is.
+                self._makers[-1].begin(setup)
 
     def __enter__(self) -> Self:
         return self
