@@ -37,7 +37,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.kept_copies import KeptCopy
 from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import FileSource, LineSource, SourceMark
-from sessiond.journal.splitter import LinesOf, Splitter, long_line
+from sessiond.journal.splitter import LinesOf, Splitter, joined, long_line
 from sessiond.journal.store import Replaced, SessionLog
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
@@ -367,8 +367,7 @@ class AgentFiles:
             indexer.visit_lines(first, lines)
             _tell(progress, source)
 
-        # A title beside the file may change, and the first line of a log never does.
-        header = NATIVE.encode_header(structs.replace(found.header, title=None))
+        header = _header_line(found)
         translate = _Translation(found, source)
         copy = None if kept_as is None else self._copy(kept_as, source)
         try:
@@ -545,6 +544,12 @@ class _Translation:
         self._is_over = self._strays > AGENT_STRAY_LINES_MAX
 
 
+def _header_line(found: AgentFile) -> bytes:
+    """Return the first line of a file's log."""
+    # A title beside the file may change, and the first line of a log never does.
+    return NATIVE.encode_header(structs.replace(found.header, title=None))
+
+
 def _native(taken: Taken) -> bytes:
     """Return the native line of a record; a line without a record stays as it is."""
     if taken.entry is None:
@@ -554,7 +559,7 @@ def _native(taken: Taken) -> bytes:
 
 
 class _ListedLines:
-    """The lines that a list reads of a file, as a log that is read once: few of them are ever spelled."""
+    """The lines that a list reads of a file, as a log that is read once: an opening has the same lines."""
 
     blocking = True
     position = None
@@ -563,7 +568,7 @@ class _ListedLines:
         self.path = found.path
         self.inode = inode
         self._dialect = found.dialect
-        # The header is line 0, and no row needs it.
+        self._header = _header_line(found)
         self._records: list[Taken] = []
 
     def index(self, source: LineSource, translate: _Translation, indexer: Indexer) -> None:
@@ -596,11 +601,20 @@ class _ListedLines:
 
     def line_bytes(self, seq: int) -> int:
         """Return the size of one line."""
-        return len(_native(self._records[seq - 1]))
+        return len(self.read(seq, seq)[0])
 
     def read(self, first: int, last: int) -> list[bytes]:
         """Return the lines `first` to `last`, both included."""
-        return [_native(taken) for taken in self._records[first - 1 : last]]
+        header = [] if first else [self._header]
+        return header + [_native(taken) for taken in self._records[max(first - 1, 0) : last]]
+
+    def span_bytes(self, first: int, last: int) -> int:
+        """Return the size of the lines `first` to `last`, newlines included."""
+        return len(joined(self.read(first, last)))
+
+    def checksum(self, seq: int) -> int:
+        """Return the checksum of all lines up to one."""
+        return crc32(joined(self.read(0, seq)))
 
     def close(self) -> None:
         """Forget the lines."""

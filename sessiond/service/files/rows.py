@@ -156,10 +156,9 @@ class Rows:
             self._agents.forget(session_id)
         log, indexer, is_part = self._agents.summary(found, session_id, held)
         try:
-            mark = self._mark(known, fingerprint, log.inode)
-            opened = self._assembly.opened(
-                found.path, session_id, known, log, indexer, epoch=mark.epoch
-            )
+            mark = self._mark(known, fingerprint, log.inode) if is_part else None
+            epoch = None if mark is None else mark.epoch
+            opened = self._assembly.opened(found.path, session_id, known, log, indexer, epoch=epoch)
             opened.partial = is_part
             return self._records.row(snapshot(opened), fingerprint, mark)
         finally:
@@ -261,7 +260,7 @@ class Rows:
             journal.close()
 
     def _mark(self, known: Known | None, fingerprint: Fingerprint, inode: int) -> Mark:
-        """Return the mark of a file whose lines a list does not check: the epoch stands for lines that an opening saw."""
+        """Return the mark of a file of which a list reads a part: the epoch stands for lines that an opening saw."""
         if known is not None and _goes_on(known, fingerprint):
             return of_part(known.mark)
         return self._records.unseen(inode)
