@@ -568,31 +568,36 @@ class _ListedLines:
         self.path = found.path
         self.inode = inode
         self._dialect = found.dialect
-        self._header = _header_line(found)
         self._records: list[Taken] = []
+        # The lines that were spelled, by their seqs.
+        self._spelled = {0: _header_line(found)}
 
     def index(self, source: LineSource, translate: _Translation, indexer: Indexer) -> None:
         """Index all lines of a source. Raises OSError, Replaced."""
         is_end, intake, row_of = False, indexer.intake, self._dialect.row_of_said
         while not is_end:
-            lines, spelled = source.more(), list[bytes]()
+            lines, first = source.more(), self.line_count
             is_end = not lines
             for taken in translate.records(lines, is_end):
-                entry = taken.entry
-                row = None if entry is None else row_of(entry, taken.bridge, taken.damage)
-                if row is None:
-                    spelled.append(_native(taken))
-                else:
-                    self._take_spelled(spelled, intake)
-                    intake.take_said(self.line_count, row, partial(_native, taken))
+                entry, seq = taken.entry, self.line_count
                 self._records.append(taken)
-            self._take_spelled(spelled, intake)
+                row = None if entry is None else row_of(entry, taken.bridge, taken.damage)
+                if row is not None:
+                    self._take_spelled(first, seq, intake)
+                    intake.take_said(seq, row, partial(self._line, seq))
+                    first = seq + 1
+            self._take_spelled(first, self.line_count, intake)
 
-    def _take_spelled(self, lines: list[bytes], intake: LineIndexer) -> None:
-        """Index the last lines, which no row tells of."""
-        if lines:
-            intake.take_lines(self.line_count - len(lines), lines)
-            lines.clear()
+    def _take_spelled(self, first: int, end: int, intake: LineIndexer) -> None:
+        """Index the lines from one on to before another, which no rows tell of."""
+        if first < end:
+            intake.take_lines(first, self.read(first, end - 1))
+
+    def _line(self, seq: int) -> bytes:
+        line = self._spelled.get(seq)
+        if line is None:
+            line = self._spelled[seq] = _native(self._records[seq - 1])
+        return line
 
     @property
     def line_count(self) -> int:
@@ -601,12 +606,11 @@ class _ListedLines:
 
     def line_bytes(self, seq: int) -> int:
         """Return the size of one line."""
-        return len(self.read(seq, seq)[0])
+        return len(self._line(seq))
 
     def read(self, first: int, last: int) -> list[bytes]:
         """Return the lines `first` to `last`, both included."""
-        header = [] if first else [self._header]
-        return header + [_native(taken) for taken in self._records[max(first - 1, 0) : last]]
+        return [self._line(seq) for seq in range(first, last + 1)]
 
     def span_bytes(self, first: int, last: int) -> int:
         """Return the size of the lines `first` to `last`, newlines included."""
@@ -619,6 +623,7 @@ class _ListedLines:
     def close(self) -> None:
         """Forget the lines."""
         self._records.clear()
+        self._spelled.clear()
 
 
 def _begun(transcript: Transcript, lines: list[bytes]) -> Iterator[Taken]:
