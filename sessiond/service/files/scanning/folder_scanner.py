@@ -294,9 +294,8 @@ class FolderScanner:
             if waits > 0 and not soon:
                 self._take_part(session_id, found.mtime_ns, waits)
                 return None
-            if not is_settled(found.mtime_ns, self._files.now()):
-                found = NOTHING
-            row = self._profile.rows.read_whole(path, session_id, known, found, progress)
+            seen = self._settled(found)
+            row = self._profile.rows.read_whole(path, session_id, known, seen, progress)
         except (SessiondError, OSError):
             # The next scan of the folders says what is wrong with the file.
             return None
@@ -579,7 +578,7 @@ class FolderScanner:
     def _row_makers(self, new: list[_Unread]) -> RowMakers:
         """Return the row makers for new files."""
         files = [(one.path, one.found) for one in new if one.found is not None]
-        asked = [Asked(path, self._settled(found)) for path, found in files]
+        asked = [Asked(path, self._settled(fingerprint_of(found))) for path, found in files]
         home = os.fsencode(self._layout.home)
         setup = Setup(BUILD, home, self._layout.profile, self._roots.current)
         return RowMakers(self._profile.environment.row_makers, setup, asked)
@@ -630,7 +629,7 @@ class FolderScanner:
         session id is added to `recorded`.
         """
         try:
-            row = self._new_row(path, self._settled(found), made, recorded)
+            row = self._new_row(path, self._settled(fingerprint_of(found)), made, recorded)
         except _IsLinked:
             self._refused[str(path)] = _state(found)
             return None
@@ -676,10 +675,9 @@ class FolderScanner:
             raise _IsRecorded(session_id)
         return session_id
 
-    def _settled(self, found: FileStat) -> Fingerprint:
+    def _settled(self, found: Fingerprint) -> Fingerprint:
         """Return the fingerprint of a file; that of no file if the file may change without a trace."""
-        fingerprint = fingerprint_of(found)
-        return fingerprint if is_settled(fingerprint.mtime_ns, self._files.now()) else NOTHING
+        return found if is_settled(found.mtime_ns, self._files.now()) else NOTHING
 
     def _takes_id(self, path: Path, header_id: str, recorded: set[str]) -> bool:
         """Return whether a file takes the id in its header from a file that the same scan has named by it.
@@ -836,17 +834,15 @@ class FolderScanner:
             if known.path != str(path):
                 row = self._profile.rows.moved(known, path, found)
         else:
-            settled = is_settled(found.mtime_ns, self._files.now())
+            rows, seen = self._profile.rows, self._settled(found)
             try:
-                rows, seen = self._profile.rows, found if settled else NOTHING
                 row = self._files.visit(path, lambda: rows.read(path, session_id, known, seen))
             except StorageError:
                 raise
             except SessiondError:
                 self._seen[str(path)] = found
                 raise
-            if not settled:
-                found = NOTHING
+            found = seen
         self._seen[str(path)] = found
         self._renamed.discard(session_id)
         self._unreadable.pop(str(path), None)
