@@ -33,6 +33,16 @@ async def listed(wire: Wire, **asked: Any) -> list[tuple[int, bool]]:
     return [(row["message_total"], row.get("partial", False)) for row in rows]
 
 
+async def become_whole(house: House, wire: Wire, total: int) -> None:
+    """Wait until the only session of a list has so many messages, those of the whole file."""
+
+    async def is_whole() -> bool:
+        house.seconds += 1.0
+        return await listed(wire) == [(total, False)]
+
+    await eventually(is_whole)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path.resolve() / "claude" / "projects"
@@ -54,18 +64,12 @@ async def test_the_figures_of_a_part_become_those_of_the_file(
             ((count, is_part),) = await listed(wire)
             assert (count < 200, is_part) == (True, True)
 
-    async def is_whole() -> bool:
-        real_house.seconds += 1.0
-        return await listed(wire) == [(total, False)]
-
     # The next daemon knows of the part by the catalog alone.
-    total = 2000
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await eventually(is_whole)
+        await become_whole(real_house, wire, 2000)
         with path.open("ab") as file:
             file.write(claude_line("c1a0de00-0000-4000-8000-00000000cccc", None, "one more"))
-        total = 2001
-        await eventually(is_whole)
+        await become_whole(real_house, wire, 2001)
         epoch = (await wire.call("session/get", session_id=path.stem))["session"]["epoch"]
     never(monkeypatch)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -89,18 +93,12 @@ async def test_the_figures_of_a_part_of_a_file_of_pis_family_become_those_of_the
             assert row["leaf_id"] == f"{1999:08x}-0000-4000-8000-000000000001"
     epochs = [row["epoch"]]
 
-    async def is_whole() -> bool:
-        real_house.seconds += 1.0
-        return await listed(wire) == [(total, False)]
-
-    total = 2000
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await eventually(is_whole)
+        await become_whole(real_house, wire, 2000)
         epochs += [one["epoch"] for one in (await wire.call("session/list"))["sessions"]]
         with path.open("ab") as file:
             file.write(lines[2001])
-        total = 2001
-        await eventually(is_whole)
+        await become_whole(real_house, wire, 2001)
         epochs.append((await wire.call("session/get", session_id=family_id(1)))["session"]["epoch"])
     never(monkeypatch)
     # The whole file is known from the opening; what the program wrote since makes it a part again.
